@@ -1,0 +1,78 @@
+//! A model ready to run: from a path to logits.
+
+use std::path::Path;
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::batch::Batch;
+use crate::cache::{CachePlan, KvCache};
+use crate::decoder::Decoder;
+use crate::families::{Family, identify};
+use crate::spec::DecoderSpec;
+use crate::weights::{Checkpoint, GenerationConfig, LoadError, Loader, Progress};
+
+/// A decoder with what is known about its checkpoint.
+#[derive(Debug)]
+pub struct Model {
+    pub family: &'static str,
+    pub generation: GenerationConfig,
+    /// Bytes of all weights as loaded.
+    pub max_model_len: usize,
+    decoder: Decoder,
+    device: Device,
+}
+
+impl Model {
+    /// Loads the checkpoint at `path`. `max_model_len`: the longest sequence that will be served, the checkpoint's own
+    /// limit if `None`. `progress` is told how many bytes are read.
+    pub fn load(
+        path: &Path,
+        device: &Device,
+        max_model_len: Option<usize>,
+        progress: &mut Progress,
+    ) -> Result<Self, LoadError> {
+        Self::from_checkpoint(&Checkpoint::open(path)?, device, max_model_len, progress)
+    }
+
+    /// Loads a checkpoint that has been opened.
+    pub fn from_checkpoint(
+        checkpoint: &Checkpoint,
+        device: &Device,
+        max_model_len: Option<usize>,
+        progress: &mut Progress,
+    ) -> Result<Self, LoadError> {
+        let identified = identify(checkpoint)?;
+        let Family { name, .. } = identified.family;
+        let generation = GenerationConfig::of(checkpoint)?;
+        let max_model_len = max_model_len.unwrap_or(identified.spec.max_position);
+        let mut loader = Loader::new(&checkpoint.directory, device, progress);
+        let decoder = Decoder::load(identified, &mut loader, device, max_model_len)?;
+        warn_unused(&loader.unused());
+        Ok(Self { family: name, generation, max_model_len, decoder, device: device.clone() })
+    }
+
+    /// What the checkpoint says about itself.
+    pub fn spec(&self) -> &DecoderSpec {
+        &self.decoder.spec
+    }
+
+    /// A KV cache of `num_blocks` blocks of `block_size` tokens.
+    pub fn new_cache(&self, num_blocks: usize, block_size: usize, dtype: DType) -> candle_core::Result<KvCache> {
+        KvCache::new(CachePlan::new(self.spec())?, num_blocks, block_size, dtype, &self.device)
+    }
+
+    /// Runs one step; see [`Decoder::forward`].
+    pub fn forward(&self, batch: &Batch, cache: &KvCache) -> candle_core::Result<Tensor> {
+        self.decoder.forward(batch, cache)
+    }
+}
+
+/// Tensors that nothing reads may mean that a part of the model is missing from the computation, so they are named.
+fn warn_unused(unused: &[&str]) {
+    // Tables that older exports carry along; they are computed here.
+    let is_table = |name: &str| name.ends_with("rotary_emb.inv_freq") || name.starts_with("rope_f");
+    let odd: Vec<&&str> = unused.iter().filter(|name| !is_table(name)).collect();
+    if let Some(first) = odd.first() {
+        tracing::warn!(count = odd.len(), first, "the checkpoint has tensors that the text model does not use");
+    }
+}

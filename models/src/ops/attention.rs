@@ -1,0 +1,474 @@
+//! Attention of a ragged batch over the paged KV cache: grouped heads, causal, optionally behind a sliding window.
+//!
+//! The CPU kernel reads blocks where they lie and keeps a running softmax (Milakov and Gimelshein 2018,
+//! arXiv:1805.02867; Dao et al. 2022, arXiv:2205.14135). Keys are taken in partitions of fixed absolute boundaries
+//! whose results are merged in order. A long decode spreads partitions over threads, a prefill spreads rows, and both
+//! add up in the same order: a token's result does not depend on how its sequence was cut into steps.
+
+use candle_core::{CpuStorage, CustomOp3, D, DType, Layout, Result, Shape, Tensor, bail};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use super::kv_write::{BlockGeometry, CacheSide, block_geometry};
+use super::math::{exp, fma};
+use super::parallel;
+use super::rows::Rows;
+use crate::batch::{Batch, BatchSequence, NULL_BLOCK};
+
+/// Block sizes the CPU kernel is compiled for.
+pub const BLOCK_SIZES: [usize; 2] = [16, 32];
+
+/// Keys per partition; a multiple of every block size.
+const PARTITION: usize = 512;
+/// Query rows that share one pass over a block.
+const TILE: usize = 16;
+
+/// What a layer's attention computes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AttentionParams {
+    /// Factor on `q · k`.
+    pub scale: f32,
+    /// A query at position `p` sees keys at positions `p - window < k <= p`.
+    pub window: Option<usize>,
+    /// `softcap * tanh(score / softcap)`, applied after the scale.
+    pub softcap: Option<f32>,
+}
+
+impl AttentionParams {
+    /// First key position that a query at `position` sees.
+    fn first_visible(&self, position: usize) -> usize {
+        self.window.map_or(0, |window| (position + 1).saturating_sub(window))
+    }
+}
+
+/// Attention of `q` `[T, heads, head_dim]` over the cache blocks that `batch` names for cache group `group`.
+/// `keys` and `values` as [`super::kv_write`] lays them out, already holding this step's tokens. `[T, heads * head_dim]`
+pub fn paged_attention(
+    q: &Tensor,
+    keys: &Tensor,
+    values: &Tensor,
+    batch: &Batch,
+    group: usize,
+    params: AttentionParams,
+) -> Result<Tensor> {
+    if !q.device().is_cpu() {
+        return reference(q, keys, values, batch, group, params);
+    }
+    q.apply_op3_no_bwd(keys, values, &PagedAttention { batch, group, params })
+}
+
+/// [`paged_attention`] in plain Candle ops: gathers each sequence's blocks and computes the full score matrix.
+pub fn reference(
+    q: &Tensor,
+    keys: &Tensor,
+    values: &Tensor,
+    batch: &Batch,
+    group: usize,
+    params: AttentionParams,
+) -> Result<Tensor> {
+    let geometry = block_geometry(keys.dims(), CacheSide::Keys)?;
+    let rows: Vec<Tensor> = batch
+        .sequences
+        .iter()
+        .map(|sequence| {
+            let q = q.narrow(0, sequence.query_start, sequence.query_len)?;
+            sequence_reference(&q, keys, values, sequence, group, params, geometry)
+        })
+        .collect::<Result<_>>()?;
+    Tensor::cat(&rows, 0)
+}
+
+fn sequence_reference(
+    q: &Tensor, // [t, heads, head_dim]
+    keys: &Tensor,
+    values: &Tensor,
+    sequence: &BatchSequence,
+    group: usize,
+    params: AttentionParams,
+    geometry: BlockGeometry,
+) -> Result<Tensor> {
+    let BlockGeometry { kv_heads, head_dim, block_size, .. } = geometry;
+    let (tokens, heads, _) = q.dims3()?;
+    let context = sequence.context_len;
+    let table: Vec<u32> = sequence.block_tables[group].iter().map(|b| if *b == NULL_BLOCK { 0 } else { *b }).collect();
+    let (blocks, device) = (table.len(), q.device());
+    let table = Tensor::new(table, device)?;
+    let gather = |cache: &Tensor, permutation: [usize; 4]| -> Result<Tensor> {
+        let gathered = cache.index_select(&table, 0)?.permute(permutation)?.contiguous()?; // [kv_heads, blocks, block_size, head_dim]
+        gathered.reshape((kv_heads, blocks * block_size, head_dim))?.narrow(1, 0, context)?.to_dtype(DType::F32)
+    };
+    let keys = gather(keys, [1, 0, 3, 2])?;
+    let values = gather(values, [1, 0, 2, 3])?;
+    let expand = |x: &Tensor| -> Result<Tensor> {
+        let shape = (kv_heads, heads / kv_heads, context, head_dim);
+        x.unsqueeze(1)?.broadcast_as(shape)?.reshape((heads, context, head_dim))
+    };
+    let q = q.transpose(0, 1)?.contiguous()?.to_dtype(DType::F32)?; // [heads, t, head_dim]
+    let mut scores = (q.matmul(&expand(&keys)?.transpose(1, 2)?.contiguous()?)? * f64::from(params.scale))?;
+    if let Some(cap) = params.softcap {
+        scores = ((scores / f64::from(cap))?.tanh()? * f64::from(cap))?;
+    }
+    let scores = scores.broadcast_add(&causal_mask(sequence, params, device)?)?; // [heads, t, context]
+    let weights = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
+    let weights = weights.broadcast_div(&weights.sum_keepdim(D::Minus1)?)?;
+    // Keys that no row sees may be garbage, and 0 * garbage is not always 0.
+    let seen = params.first_visible(context - tokens);
+    let (weights, values) = (weights.narrow(2, seen, context - seen)?, values.narrow(1, seen, context - seen)?);
+    weights.contiguous()?.matmul(&expand_values(&values, heads)?)?.transpose(0, 1)?.reshape((tokens, heads * head_dim))
+}
+
+fn expand_values(values: &Tensor, heads: usize) -> Result<Tensor> {
+    let (kv_heads, context, head_dim) = values.dims3()?;
+    let shape = (kv_heads, heads / kv_heads, context, head_dim);
+    values.unsqueeze(1)?.broadcast_as(shape)?.reshape((heads, context, head_dim))
+}
+
+/// 0 where a row sees a key, -inf where not. `[t, context]`
+fn causal_mask(sequence: &BatchSequence, params: AttentionParams, device: &candle_core::Device) -> Result<Tensor> {
+    let (tokens, context) = (sequence.query_len, sequence.context_len);
+    let mask: Vec<f32> = (context - tokens..context)
+        .flat_map(|p| {
+            (0..context).map(move |k| if k >= params.first_visible(p) && k <= p { 0.0 } else { f32::NEG_INFINITY })
+        })
+        .collect();
+    Tensor::from_vec(mask, (tokens, context), device)
+}
+
+struct PagedAttention<'a> {
+    batch: &'a Batch,
+    group: usize,
+    params: AttentionParams,
+}
+
+impl CustomOp3 for PagedAttention<'_> {
+    fn name(&self) -> &'static str {
+        "paged_attention"
+    }
+
+    fn cpu_fwd(
+        &self,
+        q: &CpuStorage,
+        lq: &Layout,
+        keys: &CpuStorage,
+        lk: &Layout,
+        values: &CpuStorage,
+        lv: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let geometry = block_geometry(lk.dims(), CacheSide::Keys)?;
+        if geometry != block_geometry(lv.dims(), CacheSide::Values)? {
+            bail!("paged_attention: keys {lk:?} and values {lv:?} differ");
+        }
+        let (Some((k0, k1)), Some((v0, v1))) = (lk.contiguous_offsets(), lv.contiguous_offsets()) else {
+            bail!("paged_attention: the cache must be contiguous");
+        };
+        let heads = lq.shape().dims3()?.1;
+        let q = Rows::new(q, lq, "paged_attention")?;
+        if q.width != heads * geometry.head_dim || !heads.is_multiple_of(geometry.kv_heads) {
+            bail!("paged_attention: queries {lq:?} do not fit a cache of {geometry:?}");
+        }
+        self.check(q.count, geometry)?;
+        let out = match (keys, values) {
+            (CpuStorage::F32(k), CpuStorage::F32(v)) => self.run(q, &k[k0..k1], &v[v0..v1], geometry, heads),
+            (CpuStorage::F16(k), CpuStorage::F16(v)) => self.run(q, &k[k0..k1], &v[v0..v1], geometry, heads),
+            _ => bail!("paged_attention: the cache must be f32 or f16"),
+        }?;
+        Ok((CpuStorage::F32(out), (q.count, q.width).into()))
+    }
+}
+
+/// One thread's piece: some rows of one sequence, one KV head with its query heads, some partitions of keys.
+struct Unit<'a> {
+    sequence: &'a BatchSequence,
+    rows: std::ops::Range<usize>,
+    kv_head: usize,
+    partitions: std::ops::Range<usize>,
+    result: States,
+}
+
+/// Running softmaxes of several query vectors.
+struct States {
+    head_dim: usize,
+    /// Per vector: the largest score so far (-inf: none), and the sum of `exp(score - max)`.
+    max_sum: Vec<(f32, f32)>,
+    /// Per vector: the sum of `exp(score - max) * value`. `[vectors, head_dim]`
+    acc: Vec<f32>,
+}
+
+impl States {
+    fn new(vectors: usize, head_dim: usize) -> Self {
+        Self { head_dim, max_sum: vec![(f32::NEG_INFINITY, 0.0); vectors], acc: vec![0.0; vectors * head_dim] }
+    }
+
+    fn reset(&mut self) {
+        self.max_sum.fill((f32::NEG_INFINITY, 0.0));
+        self.acc.fill(0.0);
+    }
+
+    /// Folds vector `from` of `other`, over keys that come after, into vector `to`.
+    fn merge(&mut self, to: usize, other: &States, from: usize) {
+        let (other_max, other_sum) = other.max_sum[from];
+        if other_max == f32::NEG_INFINITY {
+            return;
+        }
+        let other_acc = &other.acc[from * self.head_dim..][..self.head_dim];
+        let acc = &mut self.acc[to * self.head_dim..][..self.head_dim];
+        let (max, sum) = &mut self.max_sum[to];
+        if *max == f32::NEG_INFINITY {
+            (*max, *sum) = (other_max, other_sum);
+            acc.copy_from_slice(other_acc);
+            return;
+        }
+        let new_max = max.max(other_max);
+        let (ours, theirs) = (exp(*max - new_max), exp(other_max - new_max));
+        (*max, *sum) = (new_max, *sum * ours + other_sum * theirs);
+        for (acc, other) in acc.iter_mut().zip(other_acc) {
+            *acc = *acc * ours + other * theirs;
+        }
+    }
+}
+
+/// An element type of the cache.
+trait CacheElement: Copy + Sync {
+    /// `block` as f32, in `scratch` where a conversion is needed.
+    fn widen<'a>(block: &'a [Self], scratch: &'a mut [f32]) -> &'a [f32];
+}
+
+impl CacheElement for f32 {
+    fn widen<'a>(block: &'a [Self], _: &'a mut [f32]) -> &'a [f32] {
+        block
+    }
+}
+
+impl CacheElement for f16 {
+    fn widen<'a>(block: &'a [Self], scratch: &'a mut [f32]) -> &'a [f32] {
+        block.convert_to_f32_slice(scratch);
+        scratch
+    }
+}
+
+impl PagedAttention<'_> {
+    /// Everything the kernel relies on, so that a wrong batch is an error and not a read of someone else's keys.
+    fn check(&self, rows: usize, geometry: BlockGeometry) -> Result<()> {
+        for sequence in &self.batch.sequences {
+            let BatchSequence { query_start, query_len, context_len, block_tables } = sequence;
+            let Some(table) = block_tables.get(self.group) else {
+                bail!("paged_attention: no block table for group {}", self.group)
+            };
+            if query_start + query_len > rows
+                || query_len > context_len
+                || table.len() * geometry.block_size < *context_len
+            {
+                bail!("paged_attention: {rows} rows and {} blocks do not hold {sequence:?}", table.len());
+            }
+            let first_block = self.params.first_visible(context_len - query_len) / geometry.block_size;
+            let blocks = first_block..context_len.div_ceil(geometry.block_size);
+            if let Some(block) = table[blocks].iter().find(|block| **block as usize >= geometry.num_blocks) {
+                bail!("paged_attention: block {block} is visible but outside the cache of {geometry:?}");
+            }
+        }
+        Ok(())
+    }
+
+    fn run<T: CacheElement>(
+        &self,
+        q: Rows,
+        keys: &[T],
+        values: &[T],
+        geometry: BlockGeometry,
+        heads: usize,
+    ) -> Result<Vec<f32>> {
+        let head_dim = geometry.head_dim;
+        let kernel = match geometry.block_size {
+            16 => partition_attention::<T, 16>,
+            32 => partition_attention::<T, 32>,
+            other => bail!("paged_attention: block size {other} is not one of {BLOCK_SIZES:?}"),
+        };
+        let group_heads = heads / geometry.kv_heads;
+        let mut units = self.units(geometry, group_heads);
+        let work: usize = self.batch.sequences.iter().map(|s| s.query_len * s.context_len * heads * head_dim).sum();
+        parallel::for_each(units.iter_mut().collect(), work, |_, unit| {
+            let mut partial = States::new(unit.result.max_sum.len(), head_dim);
+            let mut scratch = vec![0f32; 2 * head_dim * geometry.block_size];
+            for partition in unit.partitions.clone() {
+                partial.reset();
+                let range = KeyRange { partition, params: self.params, table: &unit.sequence.block_tables[self.group] };
+                kernel(q, keys, values, geometry, range, unit, &mut partial, &mut scratch);
+                for vector in 0..partial.max_sum.len() {
+                    unit.result.merge(vector, &partial, vector);
+                }
+            }
+        });
+        Ok(finish(&units, q.count, heads, group_heads, head_dim))
+    }
+
+    /// A single row is spread over partitions; more rows are spread in tiles, each over all of its keys.
+    fn units(&self, geometry: BlockGeometry, group_heads: usize) -> Vec<Unit<'_>> {
+        let mut units = Vec::new();
+        for sequence in &self.batch.sequences {
+            let first_position = sequence.context_len - sequence.query_len;
+            for start in (0..sequence.query_len).step_by(TILE) {
+                let rows = start..sequence.query_len.min(start + TILE);
+                let first = self.params.first_visible(first_position + rows.start) / PARTITION;
+                let end = (first_position + rows.end).div_ceil(PARTITION);
+                let step = if rows.len() == 1 { 1 } else { end - first };
+                for kv_head in 0..geometry.kv_heads {
+                    for partition in (first..end).step_by(step) {
+                        let result = States::new(rows.len() * group_heads, geometry.head_dim);
+                        let (rows, partitions) = (rows.clone(), partition..partition + step);
+                        units.push(Unit { sequence, rows, kv_head, partitions, result });
+                    }
+                }
+            }
+        }
+        units
+    }
+}
+
+/// Merges the units' results, which are in ascending order of keys, and divides by the sums. `[T * heads * head_dim]`
+fn finish(units: &[Unit], tokens: usize, heads: usize, group_heads: usize, head_dim: usize) -> Vec<f32> {
+    let mut out = States::new(tokens * heads, head_dim);
+    for unit in units {
+        for (i, row) in unit.rows.clone().enumerate() {
+            let to = (unit.sequence.query_start + row) * heads + unit.kv_head * group_heads;
+            for head in 0..group_heads {
+                out.merge(to + head, &unit.result, i * group_heads + head);
+            }
+        }
+    }
+    for (acc, (_, sum)) in out.acc.chunks_exact_mut(head_dim).zip(&out.max_sum) {
+        acc.iter_mut().for_each(|v| *v /= sum);
+    }
+    out.acc
+}
+
+/// Which keys a call looks at.
+struct KeyRange<'a> {
+    partition: usize,
+    params: AttentionParams,
+    table: &'a [u32],
+}
+
+/// Attention of a unit's rows over the keys of one partition, into `states` (`[rows, group_heads]` vectors).
+#[allow(clippy::too_many_arguments)] // a kernel: one caller, three lines above
+fn partition_attention<T: CacheElement, const B: usize>(
+    q: Rows,
+    keys: &[T],
+    values: &[T],
+    geometry: BlockGeometry,
+    range: KeyRange,
+    unit: &Unit,
+    states: &mut States,
+    scratch: &mut [f32],
+) {
+    let BlockGeometry { kv_heads, head_dim, .. } = geometry;
+    let (key_scratch, value_scratch) = scratch.split_at_mut(head_dim * B);
+    let first_position = unit.sequence.context_len - unit.sequence.query_len;
+    let positions = first_position + unit.rows.start..first_position + unit.rows.end;
+    let from = range.params.first_visible(positions.start).max(range.partition * PARTITION);
+    let to = positions.end.min((range.partition + 1) * PARTITION);
+    let group_heads = states.max_sum.len() / unit.rows.len();
+    for block in from / B..to.div_ceil(B) {
+        let offset = (range.table[block] as usize * kv_heads + unit.kv_head) * head_dim * B;
+        let keys = T::widen(&keys[offset..][..head_dim * B], key_scratch); // [head_dim, B]
+        let values = T::widen(&values[offset..][..head_dim * B], value_scratch); // [B, head_dim]
+        for (i, position) in positions.clone().enumerate() {
+            let visible = range.params.first_visible(position).saturating_sub(block * B)
+                ..(position + 1).saturating_sub(block * B).min(B);
+            if visible.is_empty() {
+                continue;
+            }
+            let q = q.row(unit.sequence.query_start + unit.rows.start + i);
+            let q = &q[unit.kv_head * group_heads * head_dim..][..group_heads * head_dim];
+            for (head, q) in q.chunks_exact(head_dim).enumerate() {
+                let mut scores = dot_keys::<B>(q, keys);
+                finish_scores(&mut scores, range.params, visible.clone());
+                accumulate(states, i * group_heads + head, &scores, values, visible.end);
+            }
+        }
+    }
+}
+
+/// `q · key` for each key of a block. `q` `[head_dim]`, `keys` `[head_dim, B]`.
+#[inline(always)]
+fn dot_keys<const B: usize>(q: &[f32], keys: &[f32]) -> [f32; B] {
+    // Four chains of additions, so that one need not wait for the other.
+    let mut sums = [[0f32; B]; 4];
+    let quads = q.chunks_exact(4);
+    for (q, key) in quads.remainder().iter().zip(keys[q.len() / 4 * 4 * B..].chunks_exact(B)) {
+        for j in 0..B {
+            sums[0][j] = fma(*q, key[j], sums[0][j]);
+        }
+    }
+    for (q, keys) in quads.zip(keys.chunks_exact(4 * B)) {
+        for i in 0..4 {
+            for j in 0..B {
+                sums[i][j] = fma(q[i], keys[i * B + j], sums[i][j]);
+            }
+        }
+    }
+    std::array::from_fn(|j| (sums[0][j] + sums[1][j]) + (sums[2][j] + sums[3][j]))
+}
+
+#[inline(always)]
+fn finish_scores<const B: usize>(scores: &mut [f32; B], params: AttentionParams, visible: std::ops::Range<usize>) {
+    for (j, score) in scores.iter_mut().enumerate() {
+        *score *= params.scale;
+        if let Some(cap) = params.softcap {
+            *score = cap * (*score / cap).tanh();
+        }
+        if !visible.contains(&j) {
+            *score = f32::NEG_INFINITY;
+        }
+    }
+}
+
+/// Folds by halves, which vectorises where a fold from the left cannot. `B` is a power of two.
+#[inline(always)]
+fn reduce<const B: usize>(mut x: [f32; B], f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut half = B / 2;
+    while half > 0 {
+        for j in 0..half {
+            x[j] = f(x[j], x[j + half]);
+        }
+        half /= 2;
+    }
+    x[0]
+}
+
+/// Adds a block's keys to a running softmax. Only the first `end` rows of `values` `[B, head_dim]` are read.
+#[inline(always)]
+fn accumulate<const B: usize>(states: &mut States, vector: usize, scores: &[f32; B], values: &[f32], end: usize) {
+    let head_dim = states.head_dim;
+    let acc = &mut states.acc[vector * head_dim..][..head_dim];
+    let (max, sum) = &mut states.max_sum[vector];
+    let new_max = max.max(reduce(*scores, f32::max));
+    let weights: [f32; B] = std::array::from_fn(|j| exp(scores[j] - new_max));
+    if new_max > *max {
+        let rescale = exp(*max - new_max);
+        *sum *= rescale;
+        acc.iter_mut().for_each(|v| *v *= rescale);
+        *max = new_max;
+    }
+    *sum += reduce(weights, |a, b| a + b);
+    const LANES: usize = 32;
+    let mut chunks = acc.chunks_exact_mut(LANES);
+    for (c, acc) in chunks.by_ref().enumerate() {
+        let mut lanes: [f32; LANES] = std::array::from_fn(|d| acc[d]);
+        for (weight, value) in weights[..end].iter().zip(values.chunks_exact(head_dim)) {
+            let value = &value[c * LANES..][..LANES];
+            for d in 0..LANES {
+                lanes[d] = fma(*weight, value[d], lanes[d]);
+            }
+        }
+        acc.copy_from_slice(&lanes);
+    }
+    let done = head_dim / LANES * LANES;
+    let rest = chunks.into_remainder();
+    if !rest.is_empty() {
+        for (weight, value) in weights[..end].iter().zip(values.chunks_exact(head_dim)) {
+            for (acc, value) in rest.iter_mut().zip(&value[done..]) {
+                *acc = fma(*weight, *value, *acc);
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! How much memory a model needs, and what is chosen so that it fits: all before the first byte is allocated.
+
+use candle_core::DType;
+use taper_models::CachePlan;
+use taper_models::spec::DecoderSpec;
+
+/// What the user set, with what the machine has.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Longest sequence asked for. `None`: the checkpoint's limit, or less if that does not fit.
+    pub ctx_size: Option<usize>,
+    /// Bytes for the KV cache. `None`: chosen here.
+    pub kv_cache_memory: Option<u64>,
+    /// Sequences that run at once.
+    pub parallel: usize,
+    /// Tokens of one step.
+    pub step_tokens: usize,
+    pub block_size: usize,
+    pub kv_dtype: DType,
+    /// Bytes that this process may still take. `None`: unknown.
+    pub available: Option<u64>,
+}
+
+/// What a model gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capacity {
+    pub max_model_len: usize,
+    pub num_blocks: usize,
+    pub block_bytes: u64,
+    /// Blocks that one sequence of `max_model_len` takes.
+    pub blocks_per_sequence: usize,
+    pub weight_bytes: u64,
+}
+
+impl Capacity {
+    /// Bytes of the KV cache.
+    pub fn kv_bytes(&self) -> u64 {
+        self.num_blocks as u64 * self.block_bytes
+    }
+}
+
+/// Why a model does not fit.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum CapacityError {
+    #[error(
+        "the weights need {}, but only {} of memory is available; use a smaller model or a smaller quantisation, or free memory",
+        bytes(*.weights), bytes(*.available)
+    )]
+    Weights { weights: u64, available: u64 },
+    #[error(
+        "a context of {ctx_size} tokens needs {} of KV cache, but {} is available for it; lower --ctx-size \
+         (at most {possible} fits), {remedy}",
+        bytes(*.needed), bytes(*.budget)
+    )]
+    Context { ctx_size: usize, needed: u64, budget: u64, possible: usize, remedy: &'static str },
+    #[error("the KV cache has {} , which does not hold a single step; raise --kv-cache-memory to at least {}", bytes(*.budget), bytes(*.needed))]
+    TooSmall { budget: u64, needed: u64 },
+    #[error("--ctx-size {ctx_size} is more than the {max_position} tokens this model is made for")]
+    BeyondModel { ctx_size: usize, max_position: usize },
+}
+
+/// Contexts shorter than this are of no use.
+const MIN_CONTEXT: usize = 16;
+/// Left to the rest of the machine when the cache's size is chosen here.
+const AVAILABLE_SHARE: f64 = 0.8;
+
+/// Chooses context length and cache size for a model of `spec` whose weights take `weight_bytes`.
+pub fn plan(
+    spec: &DecoderSpec,
+    cache: &CachePlan,
+    weight_bytes: u64,
+    limits: &Limits,
+) -> Result<Capacity, CapacityError> {
+    let block_bytes = cache.block_bytes(limits.block_size, limits.kv_dtype) as u64;
+    let blocks = |len: usize| blocks_of_sequence(cache, len, limits);
+    let asked = limits.ctx_size.unwrap_or(spec.max_position);
+    if asked > spec.context_limit() {
+        return Err(CapacityError::BeyondModel { ctx_size: asked, max_position: spec.context_limit() });
+    }
+    let left = match limits.available {
+        Some(available) if weight_bytes > available => {
+            return Err(CapacityError::Weights { weights: weight_bytes, available });
+        }
+        Some(available) => Some(available - weight_bytes),
+        None => None,
+    };
+    let wanted = (blocks(asked) as u64).saturating_mul(limits.parallel as u64).saturating_mul(block_bytes);
+    let budget = match (limits.kv_cache_memory, left) {
+        (Some(given), Some(left)) => given.min(left),
+        (Some(given), None) => given,
+        (None, Some(left)) => wanted.min((left as f64 * AVAILABLE_SHARE) as u64),
+        (None, None) => wanted,
+    };
+    let budget_blocks = usize::try_from(budget / block_bytes).unwrap_or(usize::MAX).min(MAX_BLOCKS / limits.block_size);
+    let possible = longest(asked, |len| blocks(len) <= budget_blocks);
+    if possible < MIN_CONTEXT.min(asked) {
+        return Err(CapacityError::TooSmall { budget, needed: blocks(MIN_CONTEXT.min(asked)) as u64 * block_bytes });
+    }
+    if let Some(ctx_size) = limits.ctx_size
+        && possible < ctx_size
+    {
+        let remedy = if limits.kv_cache_memory.is_some() {
+            "raise --kv-cache-memory, or --kv-cache-dtype f16"
+        } else {
+            "or free memory"
+        };
+        let needed = blocks(ctx_size) as u64 * block_bytes;
+        return Err(CapacityError::Context { ctx_size, needed, budget, possible, remedy });
+    }
+    Ok(Capacity {
+        max_model_len: possible,
+        num_blocks: budget_blocks,
+        block_bytes,
+        blocks_per_sequence: blocks(possible),
+        weight_bytes,
+    })
+}
+
+/// Slots are numbered with 32 bits.
+const MAX_BLOCKS: usize = u32::MAX as usize - 1;
+
+/// Blocks that a sequence of `len` tokens holds at most. A window group never holds more than its window, what one
+/// step adds, and a partial block at either end.
+fn blocks_of_sequence(cache: &CachePlan, len: usize, limits: &Limits) -> usize {
+    let of_group = |window: Option<usize>| {
+        let kept = window.map_or(len, |window| len.min(window + limits.step_tokens + 2 * limits.block_size));
+        kept.div_ceil(limits.block_size)
+    };
+    cache.groups.iter().map(|group| of_group(group.window)).sum()
+}
+
+/// The largest length up to `limit` for which `fits` holds; `fits` is true up to some length and false beyond.
+fn longest(limit: usize, fits: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, limit);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+/// `1.5 GiB` for people.
+pub fn bytes(count: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", units[unit]) }
+}

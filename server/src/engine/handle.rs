@@ -1,0 +1,231 @@
+//! The callers' side of the engine: start it, submit requests, receive their events, read its numbers, stop it.
+//!
+//! Requests are checked here, on the caller's thread (`request.rs`); the worker hears only of those that can run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::config::{ConfigError, EngineConfig};
+use super::events::{Event, FinishReason, Timings, Usage};
+use super::request::{Limits, Request, SubmitError};
+use super::runner::ModelRunner;
+use super::sampling::Sampler;
+use super::scheduler::Scheduler;
+use super::sequence::{SequenceId, StopRules};
+use super::stats::{EngineStats, StatsCell};
+use super::worker::Worker;
+
+/// Why an engine could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("the operating system refused to start the engine thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// How to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Accepted requests run to their end.
+    Drain,
+    /// Accepted requests end at once, with an error.
+    Abort,
+}
+
+/// What the worker is told between two steps.
+pub(super) enum Command {
+    Submit(Box<Submission>),
+    Cancel(SequenceId),
+    Shutdown(Shutdown),
+}
+
+/// An accepted request on its way to the worker.
+pub(super) struct Submission {
+    pub(super) id: SequenceId,
+    pub(super) prompt: Vec<u32>,
+    pub(super) stop: StopRules,
+    pub(super) cache_salt: Option<String>,
+    pub(super) sampler: Sampler,
+    pub(super) events: UnboundedSender<Event>,
+    pub(super) submitted: Instant,
+    pub(super) place: Place,
+}
+
+/// What the callers' threads and the worker share; all of it atomic.
+pub(super) struct Shared {
+    limits: Limits,
+    pub(super) stats: StatsCell,
+    pub(super) accepting: AtomicBool,
+    num_requests: AtomicUsize,
+    next_id: AtomicU64,
+}
+
+/// Starts an engine on a thread of its own. The thread ends after a shutdown, after a fatal error of the runner, or
+/// when all handles are gone; it can be joined to wait for that.
+pub fn spawn<R: ModelRunner + Send + 'static>(
+    config: &EngineConfig,
+    runner: R,
+) -> Result<(EngineHandle, JoinHandle<()>), SpawnError> {
+    config.validate()?;
+    let scheduler = Scheduler::new(config);
+    let kv_capacity = scheduler.blocks().capacity(config.max_model_len, config.max_num_batched_tokens);
+    if kv_capacity == 0 {
+        return Err(ConfigError::PoolTooSmall { num_blocks: config.num_blocks }.into());
+    }
+    let limits = Limits {
+        max_model_len: config.max_model_len,
+        kv_capacity,
+        max_requests: config.max_num_seqs + config.max_queued_seqs,
+        vocab_size: runner.vocab_size(),
+        eos_token_ids: config.eos_token_ids.clone(),
+    };
+    let shared = Arc::new(Shared {
+        limits,
+        stats: StatsCell::default(),
+        accepting: AtomicBool::new(true),
+        num_requests: AtomicUsize::new(0),
+        next_id: AtomicU64::new(0),
+    });
+    let (commands, inbox): (Sender<Command>, Receiver<Command>) = channel();
+    let worker = Worker::new(runner, scheduler, inbox, Arc::clone(&shared));
+    let thread = std::thread::Builder::new().name("engine".into()).spawn(move || worker.run())?;
+    Ok((EngineHandle { shared, commands }, thread))
+}
+
+/// A way to talk to the engine; clones talk to the same one.
+#[derive(Clone)]
+pub struct EngineHandle {
+    shared: Arc<Shared>,
+    commands: Sender<Command>,
+}
+
+impl EngineHandle {
+    /// Queues a request. Never waits: what cannot be accepted now is an error now.
+    pub fn submit(&self, request: Request) -> Result<RequestHandle, SubmitError> {
+        if !self.shared.accepting.load(Ordering::Acquire) {
+            return Err(SubmitError::Stopped);
+        }
+        let stop = self.shared.limits.check(&request)?;
+        let place = Place::take(&self.shared)?;
+        let id = SequenceId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
+        let Request { prompt, params, cache_salt } = request;
+        let (events, receiver) = unbounded_channel();
+        let sampler = Sampler::new(params, prompt.len());
+        let (seed, max_tokens) = (sampler.seed(), stop.max_new_tokens);
+        let submitted = Instant::now();
+        let submission = Submission { id, prompt, stop, cache_salt, sampler, events, submitted, place };
+        self.commands.send(Command::Submit(Box::new(submission))).ok().ok_or(SubmitError::Stopped)?;
+        let commands = self.commands.clone();
+        Ok(RequestHandle { id, seed, max_tokens, events: receiver, commands, finished: false })
+    }
+
+    /// The engine's numbers as of its last step.
+    pub fn stats(&self) -> EngineStats {
+        self.shared.stats.load()
+    }
+
+    /// Tokens of the longest sequence, prompt and output, that context and cache have room for.
+    pub fn max_sequence_len(&self) -> usize {
+        self.shared.limits.kv_capacity
+    }
+
+    /// Stops the engine; from now on `submit` fails. Returns at once: join the thread to wait.
+    pub fn shutdown(&self, how: Shutdown) {
+        self.shared.accepting.store(false, Ordering::Release);
+        // An error means that the thread has already ended, which is what was asked for.
+        let _ = self.commands.send(Command::Shutdown(how));
+    }
+}
+
+/// One of the places for requests, running or queued; given back when dropped.
+pub(super) struct Place(Arc<Shared>);
+
+impl Place {
+    fn take(shared: &Arc<Shared>) -> Result<Self, SubmitError> {
+        let limit = shared.limits.max_requests;
+        shared
+            .num_requests
+            .try_update(Ordering::AcqRel, Ordering::Acquire, |taken| (taken < limit).then_some(taken + 1))
+            .ok()
+            .ok_or(SubmitError::QueueFull { limit })?;
+        Ok(Self(Arc::clone(shared)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.num_requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The receiving end of one request. Dropping it cancels the request.
+pub struct RequestHandle {
+    id: SequenceId,
+    seed: u64,
+    max_tokens: usize,
+    /// Holds at most `max_tokens` events and the last one, so it needs no bound of its own.
+    events: UnboundedReceiver<Event>,
+    commands: Sender<Command>,
+    finished: bool,
+}
+
+impl RequestHandle {
+    /// The seed in use: the request's own, or the one drawn for it.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Tokens that will be generated at most: the request's `max_tokens` cut to what context and cache have room for.
+    pub fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+
+    /// The next event; `None` after [`Event::Finished`], which always comes.
+    pub async fn recv(&mut self) -> Option<Event> {
+        if self.finished {
+            return None;
+        }
+        let event = self.events.recv().await;
+        Some(self.note(event))
+    }
+
+    /// The same for callers outside an async runtime.
+    pub fn blocking_recv(&mut self) -> Option<Event> {
+        if self.finished {
+            return None;
+        }
+        let event = self.events.blocking_recv();
+        Some(self.note(event))
+    }
+
+    /// Ends the request before the next step; its last event follows.
+    pub fn cancel(&self) {
+        // An error means that the engine has stopped, and the request with it.
+        let _ = self.commands.send(Command::Cancel(self.id));
+    }
+
+    /// A closed channel without a last event means that the engine's thread has died: that is an event too.
+    fn note(&mut self, event: Option<Event>) -> Event {
+        let event = event.unwrap_or_else(|| Event::Finished {
+            reason: FinishReason::Error("the engine has stopped".into()),
+            usage: Usage::default(),
+            timings: Timings::default(),
+        });
+        self.finished = matches!(event, Event::Finished { .. });
+        event
+    }
+}
+
+impl Drop for RequestHandle {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.cancel();
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! One request as the scheduler sees it: its tokens, how far they are computed, where they lie, when it ends.
+//!
+//! ```text
+//!   0            cached         computed       computed + scheduled         len
+//!   |── prefix hit ──|── earlier steps ──|──── this step ────|── later steps ──|
+//!   |── prompt and sampled tokens alike; K and V exist up to `computed` ───────|
+//! ```
+//!
+//! A step moves `computed` forward by `scheduled`. Only when it reaches `len` is there a token to sample, which makes
+//! `len` one larger. So prefill, decode, a prefix hit and the recomputation after a preemption are one case.
+
+use super::blocks::SequenceBlocks;
+use super::events::FinishReason;
+
+/// Names a request within one engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SequenceId(pub u64);
+
+/// When a sequence ends by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StopRules {
+    /// Tokens to sample at most.
+    pub max_new_tokens: usize,
+    /// Stop tokens cannot be sampled before this many tokens have been.
+    pub min_new_tokens: usize,
+    /// End-of-sequence tokens and the request's own stop tokens.
+    pub stop_token_ids: Vec<u32>,
+}
+
+/// A request in the scheduler.
+#[derive(Debug)]
+pub struct Sequence {
+    pub(super) id: SequenceId,
+    pub(super) tokens: Vec<u32>,
+    pub(super) prompt_len: usize,
+    pub(super) cached: usize,
+    pub(super) computed: usize,
+    pub(super) scheduled: usize,
+    pub(super) blocks: SequenceBlocks,
+    stop: StopRules,
+}
+
+impl Sequence {
+    /// A sequence that has computed nothing. `prompt` must not be empty.
+    pub fn new(id: SequenceId, prompt: Vec<u32>, stop: StopRules, blocks: SequenceBlocks) -> Self {
+        let prompt_len = prompt.len();
+        Self { id, tokens: prompt, prompt_len, cached: 0, computed: 0, scheduled: 0, blocks, stop }
+    }
+
+    pub fn id(&self) -> SequenceId {
+        self.id
+    }
+
+    /// Prompt and sampled tokens.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    pub fn prompt_len(&self) -> usize {
+        self.prompt_len
+    }
+
+    /// Tokens sampled so far.
+    pub fn num_new_tokens(&self) -> usize {
+        self.tokens.len() - self.prompt_len
+    }
+
+    /// Tokens found in the prefix cache when the sequence last began to run.
+    pub fn cached(&self) -> usize {
+        self.cached
+    }
+
+    /// Tokens whose K and V are written.
+    pub fn computed(&self) -> usize {
+        self.computed
+    }
+
+    /// Tokens that the current step computes.
+    pub fn scheduled(&self) -> usize {
+        self.scheduled
+    }
+
+    pub fn blocks(&self) -> &SequenceBlocks {
+        &self.blocks
+    }
+
+    /// Tokens whose K and V are still to be written.
+    pub fn num_uncomputed(&self) -> usize {
+        self.tokens.len() - self.computed
+    }
+
+    /// Prompt tokens among those of the current step.
+    pub(super) fn num_scheduled_prompt_tokens(&self) -> usize {
+        self.prompt_len.min(self.computed + self.scheduled) - self.prompt_len.min(self.computed)
+    }
+
+    /// Tokens that must not be sampled next, because the sequence is still too short to stop.
+    pub fn banned_tokens(&self) -> &[u32] {
+        if self.num_new_tokens() < self.stop.min_new_tokens { &self.stop.stop_token_ids } else { &[] }
+    }
+
+    /// Adds a sampled token; says why, if the sequence ends with it.
+    pub fn append(&mut self, token: u32) -> Option<FinishReason> {
+        self.tokens.push(token);
+        if self.stop.stop_token_ids.contains(&token) {
+            return Some(FinishReason::Stop { token });
+        }
+        (self.num_new_tokens() >= self.stop.max_new_tokens).then_some(FinishReason::Length)
+    }
+}

@@ -1,0 +1,232 @@
+//! The engine's thread: owns model, scheduler and samplers, and repeats one step until it is told to stop.
+//!
+//! A step: drain what callers sent, schedule, run the model, sample, send. Nothing in it waits for a caller, and no
+//! request can end it: whatever goes wrong with one is that one's last event.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
+
+use taper_models::batch::Batch;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::events::{Event, FinishReason, Timings, Usage};
+use super::handle::{Command, Place, Shared, Shutdown, Submission};
+use super::runner::{Logits, ModelRunner, RunnerError};
+use super::sampling::Sampler;
+use super::scheduler::Scheduler;
+use super::sequence::{Sequence, SequenceId};
+use super::stats::EngineStats;
+
+const SHUTDOWN: &str = "the server is shutting down";
+
+pub(super) struct Worker<R> {
+    runner: R,
+    scheduler: Scheduler,
+    requests: HashMap<SequenceId, ActiveRequest>,
+    inbox: Receiver<Command>,
+    shared: Arc<Shared>,
+    draining: bool,
+    steps: u64,
+    generated_tokens: u64,
+}
+
+/// What the worker keeps of a request beside its sequence.
+struct ActiveRequest {
+    sampler: Sampler,
+    events: UnboundedSender<Event>,
+    cached_tokens: usize,
+    submitted: Instant,
+    started: Option<Instant>,
+    first_token: Option<Instant>,
+    place: Place,
+}
+
+impl<R: ModelRunner> Worker<R> {
+    pub(super) fn new(runner: R, scheduler: Scheduler, inbox: Receiver<Command>, shared: Arc<Shared>) -> Self {
+        let requests = HashMap::new();
+        Self { runner, scheduler, requests, inbox, shared, draining: false, steps: 0, generated_tokens: 0 }
+    }
+
+    pub(super) fn run(mut self) {
+        while self.receive() {
+            if let Err(error) = self.step() {
+                tracing::error!(%error, "the engine stops");
+                self.shared.accepting.store(false, Ordering::Release);
+                self.finish_all(&error.to_string());
+                break;
+            }
+        }
+        self.publish_stats();
+    }
+
+    /// Takes in what callers have sent; waits for it when there is nothing else to do. `false` when it is time to stop.
+    fn receive(&mut self) -> bool {
+        loop {
+            self.publish_stats();
+            let idle = self.scheduler.is_idle();
+            if idle && self.draining {
+                return false;
+            }
+            let command = if idle { self.inbox.recv().ok() } else { self.inbox.try_recv().ok() };
+            match command {
+                Some(command) => self.handle(command),
+                // Idle and all handles gone, or busy and nothing new.
+                None => return !idle,
+            }
+        }
+    }
+
+    fn handle(&mut self, command: Command) {
+        match command {
+            Command::Submit(submission) => self.accept(*submission),
+            Command::Cancel(id) => self.finish(id, FinishReason::Cancelled),
+            Command::Shutdown(how) => {
+                self.draining = true;
+                if how == Shutdown::Abort {
+                    self.finish_all(SHUTDOWN);
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, submission: Submission) {
+        let Submission { id, prompt, stop, cache_salt, sampler, events, submitted, place } = submission;
+        self.scheduler.submit(id, prompt, stop, cache_salt.as_deref());
+        let (cached_tokens, started, first_token) = (0, None, None);
+        let request = ActiveRequest { sampler, events, cached_tokens, submitted, started, first_token, place };
+        self.requests.insert(id, request);
+        // It was on its way when the shutdown was asked for.
+        if self.draining {
+            self.finish(id, FinishReason::Error(SHUTDOWN.into()));
+        }
+    }
+
+    /// Runs one step. An error of the batch ends its sequences; only a fatal one is returned.
+    fn step(&mut self) -> Result<(), RunnerError> {
+        let Some(batch) = self.scheduler.schedule() else {
+            return Ok(());
+        };
+        debug_assert_eq!(self.scheduler.check_integrity(), Ok(()));
+        self.note_started();
+        self.steps += 1;
+        match self.forward(&batch) {
+            Ok(logits) => self.apply(logits),
+            Err(RunnerError::Fatal(message)) => return Err(RunnerError::Fatal(message)),
+            Err(error) => self.fail_scheduled(&error),
+        }
+        Ok(())
+    }
+
+    /// Runs the model, and checks the one thing about its answer that the sampler relies on.
+    fn forward(&mut self, batch: &Batch) -> Result<Logits, RunnerError> {
+        let logits = self.runner.forward(batch)?;
+        let (rows, vocab_size) = (batch.logit_rows.len(), self.runner.vocab_size());
+        if logits.vocab_size != vocab_size || logits.rows.len() != rows * vocab_size {
+            let got = format!("{} logits in rows of {}", logits.rows.len(), logits.vocab_size);
+            return Err(RunnerError::Batch(format!("it returned {got}, expected {rows} rows of {vocab_size}")));
+        }
+        Ok(logits)
+    }
+
+    fn note_started(&mut self) {
+        let now = Instant::now();
+        for sequence in self.scheduler.scheduled() {
+            let request = self.requests.get_mut(&sequence.id()).expect("every sequence has its request");
+            if request.started.is_none() {
+                request.started = Some(now);
+                request.cached_tokens = sequence.cached();
+            }
+        }
+    }
+
+    fn apply(&mut self, mut logits: Logits) {
+        let complete = self.scheduler.commit();
+        for (id, row) in complete.into_iter().zip(logits.rows.chunks_exact_mut(logits.vocab_size)) {
+            if let Some(reason) = self.sample(id, row) {
+                self.finish(id, reason);
+            }
+        }
+    }
+
+    /// Samples the next token of a sequence and sends it; says why, if the sequence ends here.
+    fn sample(&mut self, id: SequenceId, row: &mut [f32]) -> Option<FinishReason> {
+        let sequence = self.scheduler.running_mut(id).expect("a sequence whose step has just run is running");
+        let request = self.requests.get_mut(&id).expect("every sequence has its request");
+        let sample = match request.sampler.sample(row, sequence.tokens(), sequence.banned_tokens()) {
+            Ok(sample) => sample,
+            Err(error) => return Some(FinishReason::Error(error.to_string())),
+        };
+        let index = sequence.num_new_tokens();
+        let end = sequence.append(sample.token);
+        self.generated_tokens += 1;
+        request.first_token.get_or_insert_with(Instant::now);
+        if matches!(end, Some(FinishReason::Stop { .. })) {
+            return end;
+        }
+        let event = Event::Token { id: sample.token, index, logprobs: sample.logprobs };
+        // No one listens any more.
+        if request.events.send(event).is_err() {
+            return Some(FinishReason::Cancelled);
+        }
+        end
+    }
+
+    fn fail_scheduled(&mut self, error: &RunnerError) {
+        tracing::error!(%error, "a step failed; its sequences end");
+        let failed: Vec<_> = self.scheduler.scheduled().map(Sequence::id).collect();
+        for id in failed {
+            self.finish(id, FinishReason::Error(error.to_string()));
+        }
+    }
+
+    fn finish_all(&mut self, message: &str) {
+        let all: Vec<_> = self.scheduler.sequences().map(Sequence::id).collect();
+        for id in all {
+            self.finish(id, FinishReason::Error(message.into()));
+        }
+    }
+
+    /// Frees a request's blocks and sends its last event. A request that has already ended is left in peace.
+    fn finish(&mut self, id: SequenceId, reason: FinishReason) {
+        let (Some(sequence), Some(request)) = (self.scheduler.remove(id), self.requests.remove(&id)) else {
+            return;
+        };
+        let usage = Usage {
+            prompt_tokens: sequence.prompt_len(),
+            completion_tokens: sequence.num_new_tokens(),
+            cached_tokens: request.cached_tokens,
+        };
+        let event = Event::Finished { reason, usage, timings: request.timings(Instant::now()) };
+        // Before the event: who hears that a request has ended may submit the next one.
+        drop(request.place);
+        // No one may be listening: the caller has dropped its handle.
+        let _ = request.events.send(event);
+    }
+
+    fn publish_stats(&self) {
+        let (blocks, totals) = (self.scheduler.blocks().counts(), self.scheduler.totals());
+        self.shared.stats.store(&EngineStats {
+            running_seqs: self.scheduler.num_running() as u64,
+            waiting_seqs: self.scheduler.num_waiting() as u64,
+            free_blocks: blocks.free as u64,
+            cached_blocks: blocks.cached as u64,
+            used_blocks: blocks.used as u64,
+            steps: self.steps,
+            generated_tokens: self.generated_tokens,
+            prefill_tokens: totals.prefill_tokens as u64,
+            prefix_hit_tokens: totals.prefix_hit_tokens as u64,
+            preemptions: totals.preemptions as u64,
+        });
+    }
+}
+
+impl ActiveRequest {
+    /// A phase ends when the next begins, or now.
+    fn timings(&self, now: Instant) -> Timings {
+        let (started, first_token) = (self.started.unwrap_or(now), self.first_token.unwrap_or(now));
+        Timings { queue: started - self.submitted, prefill: first_token - started, decode: now - first_token }
+    }
+}

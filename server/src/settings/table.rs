@@ -1,0 +1,451 @@
+//! The table: every setting's flags, value, default, help, and where it goes.
+//!
+//! A setting is added here and nowhere else (and as a field of [`Settings`]). Its long flag is also its TOML key, and
+//! with `TAPER_` in front, in capitals, its environment variable. One flag may mean different things to different
+//! subcommands, as `-p` does in llama.cpp's tools: those are two rows with disjoint `commands`.
+
+use std::path::PathBuf;
+
+use super::types::{Command, DeviceKind, KvCacheDtype, Settings};
+
+/// One row.
+#[derive(Debug)]
+pub(super) struct Setting {
+    /// Long flag without dashes, and TOML key.
+    pub name: &'static str,
+    pub short: Option<char>,
+    /// Further spellings, each with its dashes: `--n-predict`, or llama.cpp's `-np`.
+    pub also: &'static [&'static str],
+    pub commands: &'static [Command],
+    pub section: &'static str,
+    /// What stands for the value in help.
+    pub value_name: &'static str,
+    pub kind: Kind,
+    pub default: Default,
+    pub help: &'static str,
+    /// May be given without its flag.
+    pub positional: bool,
+}
+
+/// What a setting's value may be, and the field it goes to.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// Present or not; `--name=false` takes back what a file or the environment set.
+    Switch {
+        set: fn(&mut Settings, bool),
+    },
+    Integer {
+        min: i64,
+        max: i64,
+        set: fn(&mut Settings, i64),
+    },
+    Number {
+        min: f64,
+        max: f64,
+        set: fn(&mut Settings, f32),
+    },
+    /// `auto`, or bytes with an optional suffix K, M, G or T (powers of 1024).
+    Bytes {
+        set: fn(&mut Settings, Option<u64>),
+    },
+    Text {
+        set: fn(&mut Settings, String),
+    },
+    Path {
+        set: fn(&mut Settings, PathBuf),
+    },
+    Choice {
+        values: &'static [&'static str],
+        set: fn(&mut Settings, &str),
+    },
+    /// Whole numbers separated by commas.
+    Integers {
+        min: usize,
+        set: fn(&mut Settings, Vec<usize>),
+    },
+    /// May be given several times.
+    Texts {
+        set: fn(&mut Settings, Vec<String>),
+    },
+    /// May be given several times: token id, then the bias with its sign.
+    Biases {
+        set: fn(&mut Settings, Vec<(u32, f32)>),
+    },
+}
+
+/// The value where nobody gave one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Default {
+    /// The field stays as it is in `Settings::default()`.
+    Unset,
+    /// This value.
+    Value(&'static str),
+    /// The field stays unset so that the checkpoint decides; this value where the checkpoint says nothing.
+    Checkpoint(&'static str),
+}
+
+use Command::{Bench, Inspect, Run};
+const ALL: &[Command] = &[Run, Inspect, Bench];
+const ENGINE: &[Command] = &[Run, Bench];
+const CHAT: &[Command] = &[Run];
+const BENCH: &[Command] = &[Bench];
+const REPORT: &[Command] = &[Inspect, Bench];
+
+const fn setting(name: &'static str, value_name: &'static str, kind: Kind) -> Setting {
+    Setting {
+        name,
+        short: None,
+        also: &[],
+        commands: ALL,
+        section: "",
+        value_name,
+        kind,
+        default: Default::Unset,
+        help: "",
+        positional: false,
+    }
+}
+
+impl Setting {
+    const fn short(mut self, short: char) -> Self {
+        self.short = Some(short);
+        self
+    }
+    const fn also(mut self, also: &'static [&'static str]) -> Self {
+        self.also = also;
+        self
+    }
+    const fn of(mut self, section: &'static str, commands: &'static [Command]) -> Self {
+        self.section = section;
+        self.commands = commands;
+        self
+    }
+    const fn default(mut self, value: &'static str) -> Self {
+        self.default = Default::Value(value);
+        self
+    }
+    const fn checkpoint_or(mut self, value: &'static str) -> Self {
+        self.default = Default::Checkpoint(value);
+        self
+    }
+    const fn help(mut self, help: &'static str) -> Self {
+        self.help = help;
+        self
+    }
+    const fn positional(mut self) -> Self {
+        self.positional = true;
+        self
+    }
+
+    pub fn is_switch(&self) -> bool {
+        matches!(self.kind, Kind::Switch { .. })
+    }
+
+    /// Whether `flag` (with its dashes, without a value) is one of this setting's spellings.
+    pub fn is_spelled(&self, flag: &str) -> bool {
+        let short =
+            || flag.strip_prefix('-').and_then(|rest| rest.chars().next().filter(|_| rest.chars().count() == 1));
+        flag.strip_prefix("--") == Some(self.name)
+            || self.also.contains(&flag)
+            || (self.short.is_some() && short() == self.short)
+    }
+}
+
+const MODEL: &str = "Model";
+const CACHE: &str = "Scheduling and KV cache";
+const PROMPT: &str = "Prompt";
+const SAMPLING: &str = "Sampling";
+const MEASUREMENT: &str = "Measurement";
+const OUTPUT: &str = "Output";
+
+pub(super) static TABLE: &[Setting] = &[
+    setting("model", "FILE", Kind::Path { set: |s, v| s.model = v })
+        .short('m')
+        .positional()
+        .of(MODEL, ALL)
+        .help("A GGUF file (of a split one, its first part), or a directory with safetensors"),
+    setting("device", "NAME", Kind::Choice { values: &["cpu"], set: |s, _| s.engine.device = DeviceKind::Cpu })
+        .default("cpu")
+        .of(MODEL, ENGINE)
+        .help("Where the model runs"),
+    setting(
+        "ctx-size",
+        "TOKENS",
+        Kind::Integer { min: 0, max: u32::MAX as i64, set: |s, v| s.engine.ctx_size = positive(v) },
+    )
+    .short('c')
+    .also(&["--max-model-len"])
+    .default("0")
+    .of(MODEL, ALL)
+    .help("Longest context of a sequence; 0: the model's limit, or what fits"),
+    setting("threads", "N", Kind::Integer { min: -1, max: 1024, set: |s, v| s.engine.threads = positive(v) })
+        .short('t')
+        .default("0")
+        .of(MODEL, ENGINE)
+        .help("Compute threads; 0 or -1: one per physical core"),
+    // --- scheduling and cache ---
+    setting(
+        "batch-size",
+        "TOKENS",
+        Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.engine.batch_size = v as usize },
+    )
+    .short('b')
+    .also(&["--max-num-batched-tokens"])
+    .default("2048")
+    .of(CACHE, ENGINE)
+    .help("Most tokens computed in one step, over all sequences"),
+    setting(
+        "ubatch-size",
+        "TOKENS",
+        Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.engine.ubatch_size = v as usize },
+    )
+    .also(&["-ub"])
+    .default("512")
+    .of(CACHE, ENGINE)
+    .help("Most prompt tokens of one sequence in one step; at most batch-size"),
+    setting("parallel", "N", Kind::Integer { min: 1, max: 4096, set: |s, v| s.engine.parallel = v as usize })
+        .also(&["-np", "--max-num-seqs"])
+        .default("32")
+        .of(CACHE, ALL)
+        .help("Most sequences that run at once; others wait"),
+    setting(
+        "kv-cache-dtype",
+        "TYPE",
+        Kind::Choice {
+            values: &["f16", "f32"],
+            set: |s, v| s.engine.kv_cache_dtype = if v == "f32" { KvCacheDtype::F32 } else { KvCacheDtype::F16 },
+        },
+    )
+    .also(&["-ctk", "--cache-type-k", "-ctv", "--cache-type-v"])
+    .default("f16")
+    .of(CACHE, ALL)
+    .help("Type of cached keys and values, the same for both"),
+    setting("kv-cache-memory", "BYTES", Kind::Bytes { set: |s, v| s.engine.kv_cache_memory = v })
+        .default("auto")
+        .of(CACHE, ALL)
+        .help("Memory for the KV cache: bytes, or 512M, 4G; auto: from the model, ctx-size, parallel and free memory"),
+    setting("block-size", "TOKENS", Kind::Integer { min: 1, max: 1024, set: |s, v| s.engine.block_size = v as usize })
+        .default("16")
+        .of(CACHE, ALL)
+        .help("Tokens in a KV block; prefixes are shared in whole blocks"),
+    setting("no-prefix-cache", "", Kind::Switch { set: |s, v| s.engine.prefix_cache = !v })
+        .default("false")
+        .of(CACHE, ENGINE)
+        .help("Compute every prompt from its start, even if its beginning is cached"),
+    setting("queue-limit", "N", Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.engine.queue_limit = v as usize })
+        .default("256")
+        .of(CACHE, ENGINE)
+        .help("Most requests that wait; further ones are refused"),
+    // --- taper run: what is said ---
+    setting("prompt", "TEXT", Kind::Text { set: |s, v| s.run.prompt = Some(v) })
+        .short('p')
+        .of(PROMPT, CHAT)
+        .help("Answer this and end; without a prompt: a chat, or what standard input holds"),
+    setting("file", "FILE", Kind::Path { set: |s, v| s.run.file = Some(v) })
+        .short('f')
+        .of(PROMPT, CHAT)
+        .help("Read the prompt from a file; -: from standard input"),
+    setting("system-prompt", "TEXT", Kind::Text { set: |s, v| s.run.system_prompt = Some(v) })
+        .also(&["-sys"])
+        .of(PROMPT, CHAT)
+        .help("What the model is told before the conversation"),
+    setting("raw", "", Kind::Switch { set: |s, v| s.run.raw = v })
+        .also(&["-no-cnv", "--no-cnv", "--no-conversation"])
+        .default("false")
+        .of(PROMPT, CHAT)
+        .help("Continue the prompt as it is, without a chat template"),
+    setting("chat-template", "JINJA", Kind::Text { set: |s, v| s.run.chat_template = Some(v) })
+        .of(PROMPT, CHAT)
+        .help("Chat template to use instead of the model's"),
+    setting("chat-template-file", "FILE", Kind::Path { set: |s, v| s.run.chat_template_file = Some(v) })
+        .of(PROMPT, CHAT)
+        .help("As chat-template, read from a file"),
+    // --- taper run: how tokens are chosen ---
+    setting(
+        "predict",
+        "TOKENS",
+        Kind::Integer { min: -1, max: u32::MAX as i64, set: |s, v| s.sampling.max_tokens = usize::try_from(v).ok() },
+    )
+    .short('n')
+    .also(&["--n-predict", "--max-tokens"])
+    .default("-1")
+    .of(SAMPLING, CHAT)
+    .help("Most tokens of an answer; -1: until the model ends"),
+    setting("seed", "N", Kind::Integer { min: -1, max: i64::MAX, set: |s, v| s.sampling.seed = u64::try_from(v).ok() })
+        .short('s')
+        .default("-1")
+        .of(SAMPLING, CHAT)
+        .help("Same seed and settings, same answer; -1: a new seed each time"),
+    setting(
+        "temperature",
+        "T",
+        Kind::Number { min: 0.0, max: f64::INFINITY, set: |s, v| s.sampling.temperature = Some(v) },
+    )
+    .also(&["--temp"])
+    .checkpoint_or("1.0")
+    .of(SAMPLING, CHAT)
+    .help("0: always the likeliest token; higher: more varied"),
+    setting(
+        "top-k",
+        "N",
+        Kind::Integer { min: -1, max: u32::MAX as i64, set: |s, v| s.sampling.top_k = Some(v.max(0) as u32) },
+    )
+    .checkpoint_or("0")
+    .of(SAMPLING, CHAT)
+    .help("Choose among the N likeliest tokens; 0 or -1: off"),
+    setting("top-p", "P", Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.top_p = Some(v) })
+        .checkpoint_or("1.0")
+        .of(SAMPLING, CHAT)
+        .help("Choose among the likeliest tokens that together reach this probability; 1: off"),
+    setting("min-p", "P", Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.min_p = Some(v) })
+        .checkpoint_or("0.0")
+        .of(SAMPLING, CHAT)
+        .help("Drop tokens below this part of the likeliest one's probability; 0: off"),
+    setting("typical-p", "P", Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.typical_p = Some(v) })
+        .also(&["--typical"])
+        .checkpoint_or("1.0")
+        .of(SAMPLING, CHAT)
+        .help("Locally typical sampling; 1: off"),
+    setting(
+        "repeat-penalty",
+        "F",
+        Kind::Number { min: f64::MIN_POSITIVE, max: f64::INFINITY, set: |s, v| s.sampling.repeat_penalty = Some(v) },
+    )
+    .also(&["--repetition-penalty"])
+    .checkpoint_or("1.0")
+    .of(SAMPLING, CHAT)
+    .help("Above 1: tokens that occurred become less likely; 1: off"),
+    setting(
+        "repeat-last-n",
+        "TOKENS",
+        Kind::Integer { min: -1, max: i32::MAX as i64, set: |s, v| s.sampling.repeat_last_n = Some(v as i32) },
+    )
+    .checkpoint_or("64")
+    .of(SAMPLING, CHAT)
+    .help("How far the penalties look back; 0: off, -1: the whole context"),
+    setting(
+        "presence-penalty",
+        "F",
+        Kind::Number { min: -2.0, max: 2.0, set: |s, v| s.sampling.presence_penalty = Some(v) },
+    )
+    .checkpoint_or("0.0")
+    .of(SAMPLING, CHAT)
+    .help("Taken from the logit of every token that occurred"),
+    setting(
+        "frequency-penalty",
+        "F",
+        Kind::Number { min: -2.0, max: 2.0, set: |s, v| s.sampling.frequency_penalty = Some(v) },
+    )
+    .checkpoint_or("0.0")
+    .of(SAMPLING, CHAT)
+    .help("Taken from the logit of a token for each time it occurred"),
+    setting("logit-bias", "ID+BIAS", Kind::Biases { set: |s, v| s.sampling.logit_bias = v })
+        .of(SAMPLING, CHAT)
+        .help("Make a token likelier (15043+1) or less likely (15043-1); may be repeated"),
+    setting("stop", "TEXT", Kind::Texts { set: |s, v| s.sampling.stop = v })
+        .short('r')
+        .also(&["--reverse-prompt"])
+        .of(SAMPLING, CHAT)
+        .help("End the answer before this text; may be repeated"),
+    setting(
+        "min-tokens",
+        "TOKENS",
+        Kind::Integer { min: 0, max: u32::MAX as i64, set: |s, v| s.sampling.min_tokens = v as usize },
+    )
+    .default("0")
+    .of(SAMPLING, CHAT)
+    .help("Do not let the model end before this many tokens"),
+    setting("ignore-eos", "", Kind::Switch { set: |s, v| s.sampling.ignore_eos = v })
+        .default("false")
+        .of(SAMPLING, CHAT)
+        .help("Go on when the model ends; needs --predict or a full context to stop"),
+    // --- taper bench ---
+    setting("n-prompt", "N,...", Kind::Integers { min: 0, set: |s, v| s.bench.n_prompt = v })
+        .short('p')
+        .default("512")
+        .of(MEASUREMENT, BENCH)
+        .help("Prompt lengths to measure; 0: none"),
+    setting("n-gen", "N,...", Kind::Integers { min: 0, set: |s, v| s.bench.n_gen = v })
+        .short('n')
+        .default("128")
+        .of(MEASUREMENT, BENCH)
+        .help("Generated lengths to measure; 0: none"),
+    setting("n-depth", "N,...", Kind::Integers { min: 0, set: |s, v| s.bench.n_depth = v })
+        .short('d')
+        .default("0")
+        .of(MEASUREMENT, BENCH)
+        .help("Tokens already in the cache when a measurement starts"),
+    setting("streams", "N,...", Kind::Integers { min: 1, set: |s, v| s.bench.streams = v })
+        .default("1")
+        .of(MEASUREMENT, BENCH)
+        .help("Sequences that generate at the same time"),
+    setting("repetitions", "N", Kind::Integer { min: 1, max: 1000, set: |s, v| s.bench.repetitions = v as usize })
+        .short('r')
+        .default("3")
+        .of(MEASUREMENT, BENCH)
+        .help("Measurements per row; the median is shown"),
+    // --- output ---
+    setting("json", "", Kind::Switch { set: |s, v| s.json = v })
+        .default("false")
+        .of(OUTPUT, REPORT)
+        .help("Print JSON instead of text"),
+    setting("log-level", "FILTER", Kind::Text { set: |s, v| s.log_level = v })
+        .default("warn")
+        .of(OUTPUT, ALL)
+        .help("What is logged: error, warn, info, debug, trace; by module: taper_server=debug,warn"),
+    // After log-level, whose value it replaces.
+    setting("verbose", "", Kind::Switch { set: verbose })
+        .short('v')
+        .of(OUTPUT, ALL)
+        .help("Short for --log-level debug"),
+];
+
+/// Pairs of which one may be given: the more specific origin wins, two of the same origin are an error.
+pub(super) static EXCLUSIVE: &[[&str; 2]] = &[
+    ["prompt", "file"],
+    ["chat-template", "chat-template-file"],
+    ["raw", "system-prompt"],
+    ["raw", "chat-template"],
+    ["raw", "chat-template-file"],
+    ["verbose", "log-level"],
+];
+
+/// The environment variable of the setting with this name.
+pub(super) fn variable(name: &str) -> String {
+    format!("TAPER_{}", name.replace('-', "_").to_uppercase())
+}
+
+/// The settings that `command` takes, in the table's order.
+pub(super) fn settings_of(command: Command) -> impl Iterator<Item = &'static Setting> {
+    TABLE.iter().filter(move |setting| setting.commands.contains(&command))
+}
+
+impl Command {
+    pub(super) const ALL: &[Self] = ALL;
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Run => "run",
+            Inspect => "inspect",
+            Bench => "bench",
+        }
+    }
+
+    pub(super) fn about(self) -> &'static str {
+        match self {
+            Run => "Chat with a model, or answer one prompt",
+            Inspect => "Show what a model file holds and what it needs",
+            Bench => "Measure prompt processing and generation",
+        }
+    }
+}
+
+fn verbose(settings: &mut Settings, verbose: bool) {
+    if verbose {
+        settings.log_level = "debug".to_owned();
+    }
+}
+
+fn positive(value: i64) -> Option<usize> {
+    usize::try_from(value).ok().filter(|&value| value > 0)
+}

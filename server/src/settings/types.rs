@@ -1,0 +1,131 @@
+//! The typed settings: what the rest of the program is handed.
+//!
+//! `None` always has a meaning of its own (said at the field), never "not filled in yet".
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::resolve::Resolved;
+
+/// The subcommands of `taper`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    Run,
+    Inspect,
+    Bench,
+}
+
+/// Everything a user chose for one invocation.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    /// A GGUF file, the first part of a split GGUF, or a directory with safetensors.
+    pub model: PathBuf,
+    pub engine: EngineSettings,
+    pub sampling: SamplingSettings,
+    pub run: RunSettings,
+    pub bench: BenchSettings,
+    /// Print JSON instead of text (`inspect`, `bench`).
+    pub json: bool,
+    /// What is logged, in `tracing`'s filter syntax: a level, or levels by module.
+    pub log_level: String,
+    /// Every setting of the subcommand by name: its value as text, and where it came from.
+    pub resolved: BTreeMap<&'static str, Resolved>,
+}
+
+/// Model loading, scheduling and the KV cache.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EngineSettings {
+    pub device: DeviceKind,
+    /// Tokens a sequence may have. `None`: the model's limit, or what the cache can hold if that is less.
+    pub ctx_size: Option<usize>,
+    /// Compute threads. `None`: one per physical core.
+    pub threads: Option<usize>,
+    /// Most tokens that one step computes, over all sequences.
+    pub batch_size: usize,
+    /// Most prompt tokens of one sequence in one step. Never above `batch_size`.
+    pub ubatch_size: usize,
+    /// Most sequences that run at once.
+    pub parallel: usize,
+    pub kv_cache_dtype: KvCacheDtype,
+    /// Bytes for the KV cache. `None`: chosen from the model, `ctx_size`, `parallel` and free memory.
+    pub kv_cache_memory: Option<u64>,
+    /// Tokens in a KV block.
+    pub block_size: usize,
+    pub prefix_cache: bool,
+    /// Most requests that wait before further ones are refused.
+    pub queue_limit: usize,
+}
+
+/// Where the model runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DeviceKind {
+    #[default]
+    Cpu,
+}
+
+/// Element type of cached keys and values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KvCacheDtype {
+    #[default]
+    F16,
+    F32,
+}
+
+/// How tokens are chosen. `None` leaves the choice to the checkpoint's generation defaults, and where it has none to
+/// [`SamplingSettings::fallback`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SamplingSettings {
+    /// `None`: a new seed for every request.
+    pub seed: Option<u64>,
+    /// 0 is greedy.
+    pub temperature: Option<f32>,
+    /// 0 is off.
+    pub top_k: Option<u32>,
+    pub top_p: Option<f32>,
+    pub min_p: Option<f32>,
+    pub typical_p: Option<f32>,
+    pub repeat_penalty: Option<f32>,
+    /// Tokens that the repetition penalty looks back on: 0 is off, -1 the whole context.
+    pub repeat_last_n: Option<i32>,
+    pub presence_penalty: Option<f32>,
+    pub frequency_penalty: Option<f32>,
+    /// Added to the logit of a token: `(id, bias)`.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// Texts that end the answer; they are not part of it.
+    pub stop: Vec<String>,
+    /// Most tokens to generate. `None`: until the model ends or the context is full.
+    pub max_tokens: Option<usize>,
+    /// Tokens before which the model may not end.
+    pub min_tokens: usize,
+    pub ignore_eos: bool,
+}
+
+/// What `taper run` says to the model.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunSettings {
+    /// Answer this and end. Without it and without `file`: a chat on a terminal, else standard input is the prompt.
+    pub prompt: Option<String>,
+    /// As `prompt`, read from a file; `-` is standard input.
+    pub file: Option<PathBuf>,
+    pub system_prompt: Option<String>,
+    /// Complete the text as it is, without a chat template.
+    pub raw: bool,
+    /// A Jinja template that replaces the checkpoint's.
+    pub chat_template: Option<String>,
+    pub chat_template_file: Option<PathBuf>,
+}
+
+/// What `taper bench` measures: every combination of the lists.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BenchSettings {
+    /// Prompt lengths in tokens; 0 skips the prompt measurement.
+    pub n_prompt: Vec<usize>,
+    /// Generated lengths in tokens; 0 skips the generation measurement.
+    pub n_gen: Vec<usize>,
+    /// Tokens already in the cache when a measurement starts.
+    pub n_depth: Vec<usize>,
+    /// Sequences that generate at the same time.
+    pub streams: Vec<usize>,
+    /// Measurements per row; the median is reported.
+    pub repetitions: usize,
+}

@@ -1,0 +1,101 @@
+//! From a value's text to the field it sets, by the rule of its row in the table.
+
+use std::path::PathBuf;
+
+use super::table::Kind;
+use super::types::Settings;
+
+/// A value that breaks its setting's rule.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub value: String,
+    pub rule: String,
+}
+
+impl Kind {
+    /// What a value must be, to follow "must be".
+    pub(super) fn rule(&self) -> String {
+        match self {
+            Self::Switch { .. } => "true or false".to_owned(),
+            Self::Integer { min, max, .. } if *max >= i64::from(i32::MAX) => {
+                format!("a whole number of at least {min}")
+            }
+            Self::Integer { min, max, .. } => format!("a whole number from {min} to {max}"),
+            Self::Number { min, .. } if *min == f64::MIN_POSITIVE => "a number above 0".to_owned(),
+            Self::Number { min, max, .. } if max.is_infinite() => format!("a number of at least {min}"),
+            Self::Number { min, max, .. } => format!("a number from {min} to {max}"),
+            Self::Bytes { .. } => "auto, or bytes such as 512M or 4G".to_owned(),
+            Self::Text { .. } | Self::Texts { .. } => "a text".to_owned(),
+            Self::Path { .. } => "a path".to_owned(),
+            Self::Choice { values, .. } => values.join(" or "),
+            Self::Integers { min, .. } => format!("whole numbers of at least {min}, separated by commas"),
+            Self::Biases { .. } => "a token id, a sign and a number, such as 15043+1 or 15043-0.5".to_owned(),
+        }
+    }
+
+    /// Checks `values` and writes them to their field. Of values that agree the first counts.
+    pub(super) fn set(&self, settings: &mut Settings, values: &[String]) -> Result<(), Refused> {
+        let refused = |value: &String| Refused { value: value.clone(), rule: self.rule() };
+        let first = &values[0];
+        match self {
+            Self::Switch { set } => set(settings, switch(first).ok_or_else(|| refused(first))?),
+            Self::Integer { min, max, set } => {
+                let value = first.parse().ok().filter(|value| (min..=max).contains(&value));
+                set(settings, value.ok_or_else(|| refused(first))?);
+            }
+            Self::Number { min, max, set } => {
+                let value = first.parse::<f64>().ok().filter(|value| (min..=max).contains(&value));
+                let value = value.map(|value| value as f32).filter(|value| value.is_finite());
+                set(settings, value.ok_or_else(|| refused(first))?);
+            }
+            Self::Bytes { set } if first == "auto" => set(settings, None),
+            Self::Bytes { set } => set(settings, Some(bytes(first).ok_or_else(|| refused(first))?)),
+            Self::Text { set } => set(settings, first.clone()),
+            Self::Path { set } => set(settings, PathBuf::from(first)),
+            Self::Choice { values, set } if values.contains(&first.as_str()) => set(settings, first),
+            Self::Choice { .. } => return Err(refused(first)),
+            Self::Integers { min, set } => {
+                let items = values.iter().flat_map(|value| value.split(','));
+                let numbers = items.map(|item| item.trim().parse().ok().filter(|number| number >= min));
+                set(settings, numbers.collect::<Option<_>>().ok_or_else(|| refused(&values.join(",")))?);
+            }
+            Self::Texts { set } => set(settings, values.to_vec()),
+            Self::Biases { set } => {
+                let biases = values.iter().map(|value| bias(value).ok_or_else(|| refused(value)));
+                set(settings, biases.collect::<Result<_, _>>()?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "true" | "1" | "on" | "yes" => Some(true),
+        "false" | "0" | "off" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// `4096`, `512M`, `1.5GiB`: suffixes are powers of 1024, with or without `B` or `iB`.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let power = match suffix.trim().to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        _ => return None,
+    };
+    let bytes = number.parse::<f64>().ok()? * 1024f64.powi(power);
+    (bytes >= 1.0 && bytes < 2f64.powi(63)).then_some(bytes as u64)
+}
+
+/// `15043+1`, `15043-0.5`, `15043-inf` (never that token).
+fn bias(text: &str) -> Option<(u32, f32)> {
+    let (id, bias) = text.split_at_checked(text.find(['+', '-'])?)?;
+    let bias: f32 = bias.parse().ok()?;
+    (!bias.is_nan()).then_some((id.parse().ok()?, bias))
+}

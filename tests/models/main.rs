@@ -1,0 +1,4 @@
+//! Tier `models`: every family against `transformers`, on tiny random checkpoints (see `fixtures/README.md`).
+
+mod batching;
+mod parity;
