@@ -11,6 +11,8 @@
 //! ```
 
 use candle_core::{DType, Device, Result, Tensor};
+use half::f16;
+use half::vec::HalfBitsVecExt;
 
 use crate::spec::DecoderSpec;
 
@@ -83,6 +85,15 @@ impl CachePlan {
     }
 }
 
+/// Zeros that, on the CPU, take no memory before they are written: `Tensor::zeros` would touch every page of f16.
+fn zeros(shape: (usize, usize, usize, usize), dtype: DType, device: &Device) -> Result<Tensor> {
+    if !device.is_cpu() || dtype != DType::F16 {
+        return Tensor::zeros(shape, dtype, device);
+    }
+    let zeros: Vec<f16> = vec![0u16; shape.0 * shape.1 * shape.2 * shape.3].reinterpret_into();
+    Tensor::from_vec(zeros, shape, device)
+}
+
 /// Keys and values of all sequences.
 #[derive(Debug)]
 pub struct KvCache {
@@ -100,7 +111,7 @@ impl KvCache {
     pub fn new(plan: CachePlan, num_blocks: usize, block_size: usize, dtype: DType, device: &Device) -> Result<Self> {
         let (heads, dim) = (plan.num_kv_heads, plan.head_dim);
         let tensors = |shape: (usize, usize, usize, usize)| -> Result<Vec<Tensor>> {
-            (0..plan.layers_per_group).map(|_| Tensor::zeros(shape, dtype, device)).collect()
+            (0..plan.layers_per_group).map(|_| zeros(shape, dtype, device)).collect()
         };
         let keys = tensors((num_blocks, heads, dim, block_size))?;
         let values = tensors((num_blocks, heads, block_size, dim))?;
@@ -118,7 +129,7 @@ impl KvCache {
         for tensor in self.keys.iter().chain(&self.values) {
             let dtype = tensor.dtype();
             tensor.const_set(match dtype {
-                DType::F16 => half::f16::from_f32(value).into(),
+                DType::F16 => f16::from_f32(value).into(),
                 _ => value.into(),
             })?;
         }

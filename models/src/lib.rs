@@ -11,6 +11,7 @@ pub mod model;
 pub mod ops;
 pub mod quant;
 pub mod spec;
+pub mod threads;
 pub mod weights;
 
 pub use batch::{Batch, BatchSequence, NULL_BLOCK};

@@ -154,3 +154,11 @@ pub fn bytes(count: u64) -> String {
     }
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", units[unit]) }
 }
+
+/// Bytes that this process may still take: of the machine, or of its container if that is less. `None`: unknown.
+pub fn available_memory() -> Option<u64> {
+    let mut system = sysinfo::System::new().ok()?;
+    system.refresh_memory();
+    let of_container = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    Some(system.available_memory().min(of_container)).filter(|available| *available > 0)
+}

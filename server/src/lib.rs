@@ -1,6 +1,11 @@
-//! Taper's server: the engine that batches requests, the text around it, and what the command line needs of both.
+//! Taper's server: the engine that batches requests, the text around it, and the commands that use both.
+
+#![forbid(unsafe_code)]
 
 pub mod capacity;
+pub mod commands;
 pub mod engine;
+pub mod loading;
 pub mod runner;
 pub mod settings;
+pub mod text;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use super::command_line::{self, Arguments};
 use super::error::SettingsError;
 use super::file;
-use super::table::{Default, EXCLUSIVE, Kind, Setting, TABLE, settings_of, variable};
-use super::types::{Command, SamplingSettings, Settings};
+use super::table::{Default, EXCLUSIVE, Setting, settings_of, variable};
+use super::types::{Command, Settings};
 use super::value::Refused;
 
 /// Where a value came from, from the least to the most specific.
@@ -71,19 +71,6 @@ impl Settings {
             return Err(SettingsError::NoModel { command: command.name() });
         }
         Ok((command, settings))
-    }
-}
-
-impl SamplingSettings {
-    /// The values that hold where neither the user nor the checkpoint says anything.
-    pub fn fallback() -> Self {
-        let mut settings = Settings::default();
-        for setting in TABLE {
-            if let Default::Checkpoint(value) = setting.default {
-                setting.kind.set(&mut settings, &[value.to_owned()]).expect("defaults satisfy their own rules");
-            }
-        }
-        settings.sampling
     }
 }
 
@@ -153,14 +140,13 @@ fn apply(command: Command, resolved: BTreeMap<&'static str, Resolved>) -> Result
             rule,
         })?;
     }
-    settings.engine.ubatch_size = settings.engine.ubatch_size.min(settings.engine.batch_size);
     settings.resolved = resolved;
     Ok(settings)
 }
 
-/// A setting with one value may be given several times, also under several names, if the values agree.
+/// Of a value given several times the last one holds, except where its spellings must agree.
 fn once(setting: &Setting, values: &[String], origin: &Origin) -> Result<(), SettingsError> {
-    if matches!(setting.kind, Kind::Texts { .. } | Kind::Biases { .. } | Kind::Integers { .. }) {
+    if !setting.must_agree {
         return Ok(());
     }
     match values.iter().find(|value| **value != values[0]) {

@@ -25,6 +25,8 @@ pub(super) struct Setting {
     pub help: &'static str,
     /// May be given without its flag.
     pub positional: bool,
+    /// Spellings that elsewhere are settings of their own: different values are an error, not "the last one wins".
+    pub must_agree: bool,
 }
 
 /// What a setting's value may be, and the field it goes to.
@@ -103,6 +105,7 @@ const fn setting(name: &'static str, value_name: &'static str, kind: Kind) -> Se
         default: Default::Unset,
         help: "",
         positional: false,
+        must_agree: false,
     }
 }
 
@@ -137,6 +140,11 @@ impl Setting {
         self
     }
 
+    const fn must_agree(mut self) -> Self {
+        self.must_agree = true;
+        self
+    }
+
     pub fn is_switch(&self) -> bool {
         matches!(self.kind, Kind::Switch { .. })
     }
@@ -162,6 +170,7 @@ pub(super) static TABLE: &[Setting] = &[
     setting("model", "FILE", Kind::Path { set: |s, v| s.model = v })
         .short('m')
         .positional()
+        .must_agree()
         .of(MODEL, ALL)
         .help("A GGUF file (of a split one, its first part), or a directory with safetensors"),
     setting("device", "NAME", Kind::Choice { values: &["cpu"], set: |s, _| s.engine.device = DeviceKind::Cpu })
@@ -185,24 +194,24 @@ pub(super) static TABLE: &[Setting] = &[
         .help("Compute threads; 0 or -1: one per physical core"),
     // --- scheduling and cache ---
     setting(
-        "batch-size",
-        "TOKENS",
-        Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.engine.batch_size = v as usize },
-    )
-    .short('b')
-    .also(&["--max-num-batched-tokens"])
-    .default("2048")
-    .of(CACHE, ENGINE)
-    .help("Most tokens computed in one step, over all sequences"),
-    setting(
         "ubatch-size",
         "TOKENS",
-        Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.engine.ubatch_size = v as usize },
+        Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.engine.step_tokens = v as usize },
     )
-    .also(&["-ub"])
+    .also(&["-ub", "--max-num-batched-tokens"])
     .default("512")
-    .of(CACHE, ENGINE)
-    .help("Most prompt tokens of one sequence in one step; at most batch-size"),
+    .of(CACHE, ALL)
+    .help("Most tokens computed in one step, over all sequences; long prompts are cut into such pieces"),
+    // After ubatch-size, whose value it may lower.
+    setting(
+        "batch-size",
+        "TOKENS",
+        Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.engine.step_tokens = s.engine.step_tokens.min(v as usize) },
+    )
+    .short('b')
+    .default("2048")
+    .of(CACHE, ALL)
+    .help("As in llama.cpp, an upper limit to ubatch-size"),
     setting("parallel", "N", Kind::Integer { min: 1, max: 4096, set: |s, v| s.engine.parallel = v as usize })
         .also(&["-np", "--max-num-seqs"])
         .default("32")
@@ -217,6 +226,7 @@ pub(super) static TABLE: &[Setting] = &[
         },
     )
     .also(&["-ctk", "--cache-type-k", "-ctv", "--cache-type-v"])
+    .must_agree()
     .default("f16")
     .of(CACHE, ALL)
     .help("Type of cached keys and values, the same for both"),
@@ -224,10 +234,14 @@ pub(super) static TABLE: &[Setting] = &[
         .default("auto")
         .of(CACHE, ALL)
         .help("Memory for the KV cache: bytes, or 512M, 4G; auto: from the model, ctx-size, parallel and free memory"),
-    setting("block-size", "TOKENS", Kind::Integer { min: 1, max: 1024, set: |s, v| s.engine.block_size = v as usize })
-        .default("16")
-        .of(CACHE, ALL)
-        .help("Tokens in a KV block; prefixes are shared in whole blocks"),
+    setting(
+        "block-size",
+        "TOKENS",
+        Kind::Choice { values: &["16", "32"], set: |s, v| s.engine.block_size = if v == "32" { 32 } else { 16 } },
+    )
+    .default("16")
+    .of(CACHE, ALL)
+    .help("Tokens in a KV block; prefixes are shared in whole blocks"),
     setting("no-prefix-cache", "", Kind::Switch { set: |s, v| s.engine.prefix_cache = !v })
         .default("false")
         .of(CACHE, ENGINE)
@@ -264,22 +278,30 @@ pub(super) static TABLE: &[Setting] = &[
     setting(
         "predict",
         "TOKENS",
-        Kind::Integer { min: -1, max: u32::MAX as i64, set: |s, v| s.sampling.max_tokens = usize::try_from(v).ok() },
+        Kind::Integer {
+            min: -1,
+            max: u32::MAX as i64,
+            set: |s, v| s.sampling.overrides.max_tokens = usize::try_from(v).ok(),
+        },
     )
     .short('n')
     .also(&["--n-predict", "--max-tokens"])
     .default("-1")
     .of(SAMPLING, CHAT)
     .help("Most tokens of an answer; -1: until the model ends"),
-    setting("seed", "N", Kind::Integer { min: -1, max: i64::MAX, set: |s, v| s.sampling.seed = u64::try_from(v).ok() })
-        .short('s')
-        .default("-1")
-        .of(SAMPLING, CHAT)
-        .help("Same seed and settings, same answer; -1: a new seed each time"),
+    setting(
+        "seed",
+        "N",
+        Kind::Integer { min: -1, max: i64::MAX, set: |s, v| s.sampling.overrides.seed = u64::try_from(v).ok() },
+    )
+    .short('s')
+    .default("-1")
+    .of(SAMPLING, CHAT)
+    .help("Same seed and settings, same answer; -1: a new seed each time"),
     setting(
         "temperature",
         "T",
-        Kind::Number { min: 0.0, max: f64::INFINITY, set: |s, v| s.sampling.temperature = Some(v) },
+        Kind::Number { min: 0.0, max: f64::INFINITY, set: |s, v| s.sampling.overrides.temperature = Some(v) },
     )
     .also(&["--temp"])
     .checkpoint_or("1.0")
@@ -288,28 +310,40 @@ pub(super) static TABLE: &[Setting] = &[
     setting(
         "top-k",
         "N",
-        Kind::Integer { min: -1, max: u32::MAX as i64, set: |s, v| s.sampling.top_k = Some(v.max(0) as u32) },
+        Kind::Integer {
+            min: -1,
+            max: u32::MAX as i64,
+            set: |s, v| s.sampling.overrides.top_k = Some(v.max(0) as usize),
+        },
     )
     .checkpoint_or("0")
     .of(SAMPLING, CHAT)
     .help("Choose among the N likeliest tokens; 0 or -1: off"),
-    setting("top-p", "P", Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.top_p = Some(v) })
+    setting("top-p", "P", Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.overrides.top_p = Some(v) })
         .checkpoint_or("1.0")
         .of(SAMPLING, CHAT)
         .help("Choose among the likeliest tokens that together reach this probability; 1: off"),
-    setting("min-p", "P", Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.min_p = Some(v) })
+    setting("min-p", "P", Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.overrides.min_p = Some(v) })
         .checkpoint_or("0.0")
         .of(SAMPLING, CHAT)
         .help("Drop tokens below this part of the likeliest one's probability; 0: off"),
-    setting("typical-p", "P", Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.typical_p = Some(v) })
-        .also(&["--typical"])
-        .checkpoint_or("1.0")
-        .of(SAMPLING, CHAT)
-        .help("Locally typical sampling; 1: off"),
+    setting(
+        "typical-p",
+        "P",
+        Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.overrides.typical_p = Some(v) },
+    )
+    .also(&["--typical"])
+    .checkpoint_or("1.0")
+    .of(SAMPLING, CHAT)
+    .help("Locally typical sampling; 1: off"),
     setting(
         "repeat-penalty",
         "F",
-        Kind::Number { min: f64::MIN_POSITIVE, max: f64::INFINITY, set: |s, v| s.sampling.repeat_penalty = Some(v) },
+        Kind::Number {
+            min: f64::MIN_POSITIVE,
+            max: f64::INFINITY,
+            set: |s, v| s.sampling.overrides.repetition_penalty = Some(v),
+        },
     )
     .also(&["--repetition-penalty"])
     .checkpoint_or("1.0")
@@ -318,7 +352,11 @@ pub(super) static TABLE: &[Setting] = &[
     setting(
         "repeat-last-n",
         "TOKENS",
-        Kind::Integer { min: -1, max: i32::MAX as i64, set: |s, v| s.sampling.repeat_last_n = Some(v as i32) },
+        Kind::Integer {
+            min: -1,
+            max: i32::MAX as i64,
+            set: |s, v| s.sampling.overrides.repeat_last_n = Some(v as i32),
+        },
     )
     .checkpoint_or("64")
     .of(SAMPLING, CHAT)
@@ -326,7 +364,7 @@ pub(super) static TABLE: &[Setting] = &[
     setting(
         "presence-penalty",
         "F",
-        Kind::Number { min: -2.0, max: 2.0, set: |s, v| s.sampling.presence_penalty = Some(v) },
+        Kind::Number { min: -2.0, max: 2.0, set: |s, v| s.sampling.overrides.presence_penalty = Some(v) },
     )
     .checkpoint_or("0.0")
     .of(SAMPLING, CHAT)
@@ -334,12 +372,12 @@ pub(super) static TABLE: &[Setting] = &[
     setting(
         "frequency-penalty",
         "F",
-        Kind::Number { min: -2.0, max: 2.0, set: |s, v| s.sampling.frequency_penalty = Some(v) },
+        Kind::Number { min: -2.0, max: 2.0, set: |s, v| s.sampling.overrides.frequency_penalty = Some(v) },
     )
     .checkpoint_or("0.0")
     .of(SAMPLING, CHAT)
     .help("Taken from the logit of a token for each time it occurred"),
-    setting("logit-bias", "ID+BIAS", Kind::Biases { set: |s, v| s.sampling.logit_bias = v })
+    setting("logit-bias", "ID+BIAS", Kind::Biases { set: |s, v| s.sampling.overrides.logit_bias = Some(v) })
         .of(SAMPLING, CHAT)
         .help("Make a token likelier (15043+1) or less likely (15043-1); may be repeated"),
     setting("stop", "TEXT", Kind::Texts { set: |s, v| s.sampling.stop = v })
@@ -350,12 +388,12 @@ pub(super) static TABLE: &[Setting] = &[
     setting(
         "min-tokens",
         "TOKENS",
-        Kind::Integer { min: 0, max: u32::MAX as i64, set: |s, v| s.sampling.min_tokens = v as usize },
+        Kind::Integer { min: 0, max: u32::MAX as i64, set: |s, v| s.sampling.overrides.min_tokens = Some(v as usize) },
     )
     .default("0")
     .of(SAMPLING, CHAT)
     .help("Do not let the model end before this many tokens"),
-    setting("ignore-eos", "", Kind::Switch { set: |s, v| s.sampling.ignore_eos = v })
+    setting("ignore-eos", "", Kind::Switch { set: |s, v| s.sampling.overrides.ignore_eos = Some(v) })
         .default("false")
         .of(SAMPLING, CHAT)
         .help("Go on when the model ends; needs --predict or a full context to stop"),

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::engine::sampling::{SamplingOverrides, SamplingParams};
+
 use super::table::{Default, TABLE, settings_of, variable};
-use super::{Command, KvCacheDtype, Origin, SamplingSettings, Settings, SettingsError, markdown};
+use super::{Command, KvCacheDtype, Origin, Settings, SettingsError, markdown};
 
 fn load(line: &str, environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
     let argv = line.split(' ').map(str::to_owned).collect();
@@ -29,7 +31,7 @@ fn the_more_specific_source_wins() {
     let line = format!("taper run m.gguf -c 3 --config {path}");
     let settings = load(&line, &[("TAPER_CTX_SIZE", "2"), ("TAPER_BATCH_SIZE", "20")]).unwrap();
     let engine = &settings.engine;
-    assert_eq!((engine.ctx_size, engine.batch_size, engine.parallel), (Some(3), 20, 3));
+    assert_eq!((engine.ctx_size, engine.step_tokens, engine.parallel), (Some(3), 20, 3));
     assert_eq!(engine.block_size, 16);
 }
 
@@ -52,9 +54,9 @@ fn llama_cpp_spellings_are_understood() {
     )
     .unwrap();
     let engine = &settings.engine;
-    assert_eq!((engine.ctx_size, engine.threads, engine.batch_size), (Some(512), Some(2), 64));
-    assert_eq!((engine.ubatch_size, engine.parallel, engine.kv_cache_dtype), (32, 2, KvCacheDtype::F32));
-    let sampling = &settings.sampling;
+    assert_eq!((engine.ctx_size, engine.threads, engine.step_tokens), (Some(512), Some(2), 32));
+    assert_eq!((engine.parallel, engine.kv_cache_dtype), (2, KvCacheDtype::F32));
+    let sampling = &settings.sampling.overrides;
     assert_eq!((sampling.max_tokens, sampling.seed, sampling.temperature), (Some(7), Some(5), Some(0.5)));
     assert_eq!((settings.run.system_prompt.as_deref(), settings.run.prompt.as_deref()), (Some("be"), Some("hi")));
 }
@@ -70,18 +72,31 @@ fn bench_reads_lists() {
 
 #[test]
 fn sampling_that_nobody_gave_is_left_to_the_checkpoint() {
-    let settings = load("taper run m.gguf --top-k 40", &[]).unwrap();
-    assert_eq!((settings.sampling.top_k, settings.sampling.top_p), (Some(40), None));
-    let fallback = SamplingSettings::fallback();
-    assert_eq!((fallback.temperature, fallback.top_k, fallback.top_p), (Some(1.0), Some(0), Some(1.0)));
-    assert_eq!((fallback.repeat_penalty, fallback.repeat_last_n), (Some(1.0), Some(64)));
+    let overrides = load("taper run m.gguf --top-k 40", &[]).unwrap().sampling.overrides;
+    assert_eq!((overrides.top_k, overrides.top_p, overrides.temperature), (Some(40), None, None));
+}
+
+#[test]
+fn what_help_shows_for_sampling_is_what_the_engine_falls_back_on() {
+    let mut shown = Settings::default();
+    for setting in TABLE {
+        if let Default::Checkpoint(value) = setting.default {
+            setting.kind.set(&mut shown, &[value.to_owned()]).unwrap();
+        }
+    }
+    assert_eq!(SamplingOverrides::resolve(&[shown.sampling.overrides]), SamplingParams::default());
+}
+
+#[test]
+fn the_last_of_several_values_wins() {
+    assert_eq!(load("taper run m.gguf -c 5 --ctx-size 7", &[]).unwrap().engine.ctx_size, Some(7));
 }
 
 #[test]
 fn repeated_settings_are_collected() {
     let settings = load("taper run m.gguf -r a --stop b --logit-bias 5+1.5 --logit-bias 7-inf", &[]).unwrap();
     assert_eq!(settings.sampling.stop, ["a", "b"]);
-    assert_eq!(settings.sampling.logit_bias, [(5, 1.5), (7, f32::NEG_INFINITY)]);
+    assert_eq!(settings.sampling.overrides.logit_bias, Some(vec![(5, 1.5), (7, f32::NEG_INFINITY)]));
 }
 
 #[test]
@@ -113,7 +128,7 @@ fn an_empty_variable_counts_as_unset() {
 
 #[test]
 fn a_chunk_is_never_larger_than_a_step() {
-    assert_eq!(load("taper run m.gguf -b 100", &[]).unwrap().engine.ubatch_size, 100);
+    assert_eq!(load("taper run m.gguf -b 100", &[]).unwrap().engine.step_tokens, 100);
 }
 
 #[test]

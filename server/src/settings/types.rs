@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::resolve::Resolved;
+use crate::engine::sampling::SamplingOverrides;
 
 /// The subcommands of `taper`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,10 +41,8 @@ pub struct EngineSettings {
     pub ctx_size: Option<usize>,
     /// Compute threads. `None`: one per physical core.
     pub threads: Option<usize>,
-    /// Most tokens that one step computes, over all sequences.
-    pub batch_size: usize,
-    /// Most prompt tokens of one sequence in one step. Never above `batch_size`.
-    pub ubatch_size: usize,
+    /// Most tokens that one step computes, over all sequences: the smaller of `--batch-size` and `--ubatch-size`.
+    pub step_tokens: usize,
     /// Most sequences that run at once.
     pub parallel: usize,
     pub kv_cache_dtype: KvCacheDtype,
@@ -71,33 +70,13 @@ pub enum KvCacheDtype {
     F32,
 }
 
-/// How tokens are chosen. `None` leaves the choice to the checkpoint's generation defaults, and where it has none to
-/// [`SamplingSettings::fallback`].
+/// How tokens are chosen, and what ends an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SamplingSettings {
-    /// `None`: a new seed for every request.
-    pub seed: Option<u64>,
-    /// 0 is greedy.
-    pub temperature: Option<f32>,
-    /// 0 is off.
-    pub top_k: Option<u32>,
-    pub top_p: Option<f32>,
-    pub min_p: Option<f32>,
-    pub typical_p: Option<f32>,
-    pub repeat_penalty: Option<f32>,
-    /// Tokens that the repetition penalty looks back on: 0 is off, -1 the whole context.
-    pub repeat_last_n: Option<i32>,
-    pub presence_penalty: Option<f32>,
-    pub frequency_penalty: Option<f32>,
-    /// Added to the logit of a token: `(id, bias)`.
-    pub logit_bias: Vec<(u32, f32)>,
+    /// What the user set; the rest is left to the checkpoint's generation defaults, and below them to the engine's.
+    pub overrides: SamplingOverrides,
     /// Texts that end the answer; they are not part of it.
     pub stop: Vec<String>,
-    /// Most tokens to generate. `None`: until the model ends or the context is full.
-    pub max_tokens: Option<usize>,
-    /// Tokens before which the model may not end.
-    pub min_tokens: usize,
-    pub ignore_eos: bool,
 }
 
 /// What `taper run` says to the model.

@@ -33,27 +33,27 @@ impl Kind {
         }
     }
 
-    /// Checks `values` and writes them to their field. Of values that agree the first counts.
+    /// Checks `values` and writes them to their field. Of several where one is meant the last counts.
     pub(super) fn set(&self, settings: &mut Settings, values: &[String]) -> Result<(), Refused> {
         let refused = |value: &String| Refused { value: value.clone(), rule: self.rule() };
-        let first = &values[0];
+        let Some(last) = values.last() else { return Ok(()) };
         match self {
-            Self::Switch { set } => set(settings, switch(first).ok_or_else(|| refused(first))?),
+            Self::Switch { set } => set(settings, switch(last).ok_or_else(|| refused(last))?),
             Self::Integer { min, max, set } => {
-                let value = first.parse().ok().filter(|value| (min..=max).contains(&value));
-                set(settings, value.ok_or_else(|| refused(first))?);
+                let value = last.parse().ok().filter(|value| (min..=max).contains(&value));
+                set(settings, value.ok_or_else(|| refused(last))?);
             }
             Self::Number { min, max, set } => {
-                let value = first.parse::<f64>().ok().filter(|value| (min..=max).contains(&value));
+                let value = last.parse::<f64>().ok().filter(|value| (min..=max).contains(&value));
                 let value = value.map(|value| value as f32).filter(|value| value.is_finite());
-                set(settings, value.ok_or_else(|| refused(first))?);
+                set(settings, value.ok_or_else(|| refused(last))?);
             }
-            Self::Bytes { set } if first == "auto" => set(settings, None),
-            Self::Bytes { set } => set(settings, Some(bytes(first).ok_or_else(|| refused(first))?)),
-            Self::Text { set } => set(settings, first.clone()),
-            Self::Path { set } => set(settings, PathBuf::from(first)),
-            Self::Choice { values, set } if values.contains(&first.as_str()) => set(settings, first),
-            Self::Choice { .. } => return Err(refused(first)),
+            Self::Bytes { set } if last == "auto" => set(settings, None),
+            Self::Bytes { set } => set(settings, Some(bytes(last).ok_or_else(|| refused(last))?)),
+            Self::Text { set } => set(settings, last.clone()),
+            Self::Path { set } => set(settings, PathBuf::from(last)),
+            Self::Choice { values, set } if values.contains(&last.as_str()) => set(settings, last),
+            Self::Choice { .. } => return Err(refused(last)),
             Self::Integers { min, set } => {
                 let items = values.iter().flat_map(|value| value.split(','));
                 let numbers = items.map(|item| item.trim().parse().ok().filter(|number| number >= min));

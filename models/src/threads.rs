@@ -1,0 +1,38 @@
+//! How many threads Candle computes with. Candle reads it from the environment when it first computes.
+
+/// Why the number of threads could not be chosen.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadsError {
+    #[error(
+        "the number of threads must be chosen before other threads run; set RAYON_NUM_THREADS={0} instead of --threads"
+    )]
+    TooLate(usize),
+}
+
+/// One per physical core, but no more than this process may use: a container's CPU limit counts.
+pub fn default_num_threads() -> usize {
+    num_cpus::get_physical().min(num_cpus::get()).max(1)
+}
+
+/// Makes Candle compute with `count` threads. To be called once, at the start of the process.
+pub fn set_num_threads(count: usize) -> Result<(), ThreadsError> {
+    let value = count.to_string();
+    if std::env::var("RAYON_NUM_THREADS").is_ok_and(|set| set == value) {
+        return Ok(());
+    }
+    if !is_single_threaded() {
+        return Err(ThreadsError::TooLate(count));
+    }
+    // SAFETY: no other thread exists that could read the environment meanwhile; that was checked just now, and only
+    // this thread could start one.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::env::set_var("RAYON_NUM_THREADS", value);
+    }
+    Ok(())
+}
+
+/// Whether this process has one thread; false where the system does not tell.
+fn is_single_threaded() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
+}

@@ -1,0 +1,210 @@
+//! `taper bench`: prompt processing and generation in tokens per second, through the whole engine.
+//!
+//! As `llama-bench` defines its tests: `ppN` runs a prompt of N random tokens, `tgN` generates N tokens one by one,
+//! either with `depth` tokens already in the cache. With several streams, all submit a prompt of 54 tokens at once and
+//! generate N; the figure is all generated tokens over the wall time, prompts included.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::progress::LoadBar;
+use crate::engine::sampling::SamplingParams;
+use crate::engine::{EngineHandle, Event, FinishReason, Request, RequestHandle};
+use crate::loading::{Opened, Running, start};
+use crate::settings::Settings;
+use taper_models::threads::default_num_threads;
+
+/// Prompt of each stream where there are several; the length that our measurements of llama-server used.
+const STREAM_PROMPT: usize = 54;
+
+/// One row of the report.
+struct Row {
+    test: String,
+    depth: usize,
+    streams: usize,
+    /// Tokens per second of each repetition.
+    samples: Vec<f64>,
+}
+
+/// Measures and prints.
+pub fn run(settings: &Settings) -> Result<()> {
+    let mut engine_settings = settings.engine.clone();
+    // A cached prefix would not be computed, and so not measured.
+    engine_settings.prefix_cache = false;
+    engine_settings.parallel = settings.bench.streams.iter().copied().max().unwrap_or(1);
+    let begun = Instant::now();
+    let opened = Opened::open(&settings.model)?;
+    let mut bar = LoadBar::new();
+    let Running { engine, .. } =
+        start(&opened, Vec::new(), &engine_settings, &mut |done, total| bar.update(done, total))?;
+    bar.finish();
+    let load_seconds = begun.elapsed().as_secs_f64();
+    let mut bench =
+        Bench { engine, vocab_size: opened.spec.vocab_size as u64, state: 1, repetitions: settings.bench.repetitions };
+    let rows = bench.rows(settings)?;
+    let threads = engine_settings.threads.unwrap_or_else(default_num_threads);
+    let report = json!({
+        "model": settings.model,
+        "threads": threads,
+        "results": rows.iter().map(Row::json).collect::<Vec<_>>(),
+        "peak_rss_bytes": peak_rss_bytes(),
+        "load_seconds": load_seconds,
+    });
+    if settings.json {
+        println!("{report:#}");
+    } else {
+        print_table(&rows, threads, load_seconds);
+    }
+    Ok(())
+}
+
+struct Bench {
+    engine: EngineHandle,
+    vocab_size: u64,
+    /// Of the random tokens.
+    state: u64,
+    repetitions: usize,
+}
+
+impl Bench {
+    fn rows(&mut self, settings: &Settings) -> Result<Vec<Row>> {
+        let bench = &settings.bench;
+        let mut rows = Vec::new();
+        for &depth in &bench.n_depth {
+            for &tokens in bench.n_prompt.iter().filter(|tokens| **tokens > 0) {
+                rows.push(self.row(format!("pp{tokens}"), depth, 1, |bench| bench.prefill(depth, tokens))?);
+            }
+            for &tokens in bench.n_gen.iter().filter(|tokens| **tokens > 0) {
+                for &streams in &bench.streams {
+                    let row = match streams {
+                        1 => self.row(format!("tg{tokens}"), depth, 1, |bench| bench.decode(depth, tokens))?,
+                        _ => self.row(format!("tg{tokens}"), depth, streams, |bench| {
+                            bench.streams(depth, tokens, streams)
+                        })?,
+                    };
+                    rows.push(row);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// One unmeasured run, then as many measured ones as asked for.
+    fn row(
+        &mut self,
+        test: String,
+        depth: usize,
+        streams: usize,
+        mut measure: impl FnMut(&mut Self) -> Result<f64>,
+    ) -> Result<Row> {
+        measure(self).with_context(|| format!("{test} at depth {depth}, {streams} streams"))?;
+        let samples = (0..self.repetitions).map(|_| measure(self)).collect::<Result<_>>()?;
+        Ok(Row { test, depth, streams, samples })
+    }
+
+    /// Time of the first token with the prompt, less that without it.
+    fn prefill(&mut self, depth: usize, tokens: usize) -> Result<f64> {
+        let without = if depth > 0 { self.first_token_seconds(depth)? } else { 0.0 };
+        Ok(tokens as f64 / (self.first_token_seconds(depth + tokens)? - without).max(1e-9))
+    }
+
+    fn first_token_seconds(&mut self, prompt: usize) -> Result<f64> {
+        let begun = Instant::now();
+        let mut request = self.submit(prompt, 1)?;
+        next_token(&mut request)?;
+        Ok(begun.elapsed().as_secs_f64())
+    }
+
+    /// Time from the first token to the last of `tokens` further ones.
+    fn decode(&mut self, depth: usize, tokens: usize) -> Result<f64> {
+        let mut request = self.submit(depth.max(1), tokens + 1)?;
+        next_token(&mut request)?;
+        let begun = Instant::now();
+        for _ in 0..tokens {
+            next_token(&mut request)?;
+        }
+        Ok(tokens as f64 / begun.elapsed().as_secs_f64())
+    }
+
+    fn streams(&mut self, depth: usize, tokens: usize, streams: usize) -> Result<f64> {
+        let begun = Instant::now();
+        let requests: Vec<RequestHandle> =
+            (0..streams).map(|_| self.submit(depth + STREAM_PROMPT, tokens)).collect::<Result<_>>()?;
+        for mut request in requests {
+            for _ in 0..tokens {
+                next_token(&mut request)?;
+            }
+        }
+        Ok((streams * tokens) as f64 / begun.elapsed().as_secs_f64())
+    }
+
+    fn submit(&mut self, prompt: usize, tokens: usize) -> Result<RequestHandle> {
+        let prompt = (0..prompt).map(|_| self.random_token()).collect();
+        let params = SamplingParams {
+            temperature: 0.0,
+            max_tokens: Some(tokens),
+            ignore_eos: true,
+            ..SamplingParams::default()
+        };
+        Ok(self.engine.submit(Request { prompt, params, cache_salt: None })?)
+    }
+
+    /// Of a linear congruential sequence (Knuth's MMIX constants): any tokens do, but the same in every run.
+    fn random_token(&mut self) -> u32 {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.state >> 33) % self.vocab_size) as u32
+    }
+}
+
+fn next_token(request: &mut RequestHandle) -> Result<()> {
+    match request.blocking_recv() {
+        Some(Event::Token { .. }) => Ok(()),
+        Some(Event::Finished { reason: FinishReason::Error(message), .. }) => bail!(message),
+        other => bail!("expected a token, got {other:?}"),
+    }
+}
+
+impl Row {
+    fn median(&self) -> f64 {
+        let mut sorted = self.samples.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "test": self.test,
+            "depth": self.depth,
+            "streams": self.streams,
+            "tokens_per_second": self.samples,
+            "median": self.median(),
+        })
+    }
+}
+
+fn print_table(rows: &[Row], threads: usize, load_seconds: f64) {
+    println!("| test | depth | streams | tok/s (median) | lowest to highest |\n|---|---|---|---|---|");
+    for row in rows {
+        let lowest = row.samples.iter().copied().fold(f64::INFINITY, f64::min);
+        let highest = row.samples.iter().copied().fold(0.0, f64::max);
+        println!(
+            "| {} | {} | {} | {:.1} | {lowest:.1} to {highest:.1} |",
+            row.test,
+            row.depth,
+            row.streams,
+            row.median()
+        );
+    }
+    let peak = peak_rss_bytes().map_or("unknown".to_owned(), crate::capacity::bytes);
+    println!("\n{threads} threads, loaded in {load_seconds:.2} s, peak memory {peak}");
+}
+
+/// The most memory this process has held. `None` where the system does not tell.
+fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+}

@@ -1,0 +1,7 @@
+//! The subcommands of `taper`, one file each.
+
+pub mod bench;
+pub mod inspect;
+pub mod run;
+
+mod progress;

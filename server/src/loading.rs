@@ -1,0 +1,168 @@
+//! From a path and the settings to an engine that runs: everything a command needs, sized before it is allocated.
+
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use candle_core::{DType, Device};
+use taper_models::families::{Family, identify};
+use taper_models::spec::DecoderSpec;
+use taper_models::threads::{ThreadsError, default_num_threads, set_num_threads};
+use taper_models::weights::{Checkpoint, Format, GenerationConfig, LoadError, Progress};
+use taper_models::{CachePlan, Model};
+
+use crate::capacity::{self, Capacity, CapacityError};
+use crate::engine::sampling::SamplingOverrides;
+use crate::engine::{EngineConfig, EngineHandle, SpawnError, spawn};
+use crate::runner::CandleRunner;
+use crate::settings::{EngineSettings, KvCacheDtype, RunSettings};
+use crate::text::{ChatTemplate, TemplateError, TemplateLimits, TemplateSources, Tokenizer, TokenizerError};
+
+/// Why nothing can run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error("{path}: {source}")]
+    TemplateFile { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Capacity(#[from] CapacityError),
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
+    #[error(transparent)]
+    Engine(#[from] SpawnError),
+    #[error("the device failed: {0}")]
+    Device(#[from] candle_core::Error),
+}
+
+/// A checkpoint whose headers have been read, with what it will need.
+pub struct Opened {
+    pub checkpoint: Checkpoint,
+    pub family: &'static Family,
+    pub spec: DecoderSpec,
+    pub cache: CachePlan,
+    pub generation: GenerationConfig,
+}
+
+impl Opened {
+    /// Reads the headers at `path`.
+    pub fn open(path: &Path) -> Result<Self, StartError> {
+        let checkpoint = Checkpoint::open(path)?;
+        let identified = identify(&checkpoint)?;
+        let cache = CachePlan::new(&identified.spec)?;
+        let generation = GenerationConfig::of(&checkpoint)?;
+        Ok(Self { family: identified.family, spec: identified.spec, cache, generation, checkpoint })
+    }
+
+    /// Bytes of the weights once loaded: floats are widened to f32 on the CPU, block formats stay as they are.
+    pub fn weight_bytes(&self) -> u64 {
+        let loaded = |entry: &taper_models::weights::TensorEntry| match &entry.ty {
+            Ok(ty) if ty.block_size == 1 => entry.shape.iter().product::<usize>() as u64 * 4,
+            _ => entry.bytes,
+        };
+        self.checkpoint.directory.tensors.values().map(loaded).sum()
+    }
+
+    /// The context and the cache that `settings` give this model.
+    pub fn capacity(&self, settings: &EngineSettings) -> Result<Capacity, CapacityError> {
+        let limits = capacity::Limits {
+            ctx_size: settings.ctx_size,
+            kv_cache_memory: settings.kv_cache_memory,
+            parallel: settings.parallel,
+            step_tokens: settings.step_tokens,
+            block_size: settings.block_size,
+            kv_dtype: kv_dtype(settings),
+            available: capacity::available_memory(),
+        };
+        capacity::plan(&self.spec, &self.cache, self.weight_bytes(), &limits)
+    }
+
+    /// The tokenizer beside the weights.
+    pub fn tokenizer(&self) -> Result<Tokenizer, TokenizerError> {
+        match &self.checkpoint.format {
+            Format::Gguf(gguf) => Tokenizer::from_gguf(gguf),
+            Format::Safetensors { dir, .. } => Tokenizer::from_dir(dir),
+        }
+    }
+
+    /// The checkpoint's chat template, or the one that the user gave.
+    pub fn chat_template(&self, tokenizer: &Tokenizer, settings: &RunSettings) -> Result<ChatTemplate, StartError> {
+        let given = match (&settings.chat_template, &settings.chat_template_file) {
+            (Some(text), _) => Some(text.clone()),
+            (None, Some(path)) => Some(
+                std::fs::read_to_string(path)
+                    .map_err(|source| StartError::TemplateFile { path: path.clone(), source })?,
+            ),
+            (None, None) => None,
+        };
+        let sources = match (given, &self.checkpoint.format) {
+            (Some(text), _) => TemplateSources::from_text(text, tokenizer),
+            (None, Format::Gguf(gguf)) => TemplateSources::from_gguf(gguf, tokenizer)?,
+            (None, Format::Safetensors { dir, .. }) => TemplateSources::from_dir(dir, tokenizer)?,
+        };
+        Ok(ChatTemplate::new(&sources, TemplateLimits::default())?)
+    }
+
+    /// What the checkpoint recommends, as a layer below the user's own choices.
+    pub fn sampling_defaults(&self) -> SamplingOverrides {
+        let GenerationConfig { temperature, top_k, top_p, min_p, typical_p, repetition_penalty, .. } = self.generation;
+        let top_k = top_k.map(|k| k as usize);
+        SamplingOverrides { temperature, top_k, top_p, min_p, typical_p, repetition_penalty, ..Default::default() }
+    }
+}
+
+/// A running engine.
+pub struct Running {
+    pub engine: EngineHandle,
+    pub thread: JoinHandle<()>,
+    pub capacity: Capacity,
+}
+
+/// Loads the weights of `opened` and starts an engine on them. `eos_token_ids` end a sequence.
+pub fn start(
+    opened: &Opened,
+    eos_token_ids: Vec<u32>,
+    settings: &EngineSettings,
+    progress: &mut Progress,
+) -> Result<Running, StartError> {
+    let capacity = opened.capacity(settings)?;
+    set_num_threads(settings.threads.unwrap_or_else(default_num_threads))?;
+    note_widened(opened);
+    let model = Model::from_checkpoint(&opened.checkpoint, &Device::Cpu, Some(capacity.max_model_len), progress)?;
+    let runner = CandleRunner::new(model, capacity.num_blocks, settings.block_size, kv_dtype(settings))?;
+    let config = EngineConfig {
+        num_blocks: capacity.num_blocks,
+        block_size: settings.block_size,
+        windows: opened.cache.windows(),
+        max_model_len: capacity.max_model_len,
+        max_num_seqs: settings.parallel,
+        // Every running sequence needs a token of each step.
+        max_num_batched_tokens: settings.step_tokens.max(settings.parallel),
+        max_queued_seqs: settings.queue_limit,
+        prefix_caching: settings.prefix_cache,
+        eos_token_ids,
+    };
+    let (engine, thread) = spawn(&config, runner)?;
+    Ok(Running { engine, thread, capacity })
+}
+
+fn kv_dtype(settings: &EngineSettings) -> DType {
+    match settings.kv_cache_dtype {
+        KvCacheDtype::F16 => DType::F16,
+        KvCacheDtype::F32 => DType::F32,
+    }
+}
+
+/// Half floats computed in f32 take twice the memory of the file, which is worth a line.
+fn note_widened(opened: &Opened) {
+    let (loaded, stored) = (opened.weight_bytes(), opened.checkpoint.directory.total_bytes());
+    if loaded > stored + stored / 4 {
+        let (loaded, stored) = (capacity::bytes(loaded), capacity::bytes(stored));
+        tracing::warn!(
+            "f16 and bf16 weights are computed in f32 on the CPU: they take {loaded} of memory, {stored} on disk"
+        );
+    }
+}

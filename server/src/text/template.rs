@@ -1,0 +1,253 @@
+//! Chat templates: a conversation written out as the prompt its model was trained on.
+//!
+//! Templates are Jinja as `transformers` runs it (block trimming on, loop controls, `raise_exception`,
+//! `strftime_now`, Python's `tojson`), and foreign code: they get a budget of steps, a limit on their output and no
+//! access to anything outside. The Python manners are in `template_python.rs`, where templates are found is in
+//! `template_source.rs`.
+
+use std::error::Error as _;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
+use serde_json::{Map, Value};
+
+use super::template_python::{self, RaisedException};
+use super::template_source::TemplateSources;
+
+/// Name of the template for ordinary chat, and of the one preferred when tools are given.
+pub(super) const DEFAULT: &str = "default";
+const TOOL_USE: &str = "tool_use";
+
+/// Used when the checkpoint has no template (a base model): plain text that any model can continue.
+const FALLBACK: &str = "\
+{% macro text(content) %}{% if content is string %}{{ content }}{% elif content %}{% for part in content %}\
+{{ part.text }}{% endfor %}{% endif %}{% endmacro %}\
+{% for message in messages %}\
+{% if message.role in ['system', 'developer'] %}{{ text(message.content) ~ '\n\n' }}\
+{% else %}{{ message.role | capitalize ~ ': ' ~ text(message.content) ~ '\n' }}{% endif %}\
+{% endfor %}\
+{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}";
+
+/// Where the model goes on by itself to play the other side of the [`FALLBACK`] conversation.
+const FALLBACK_STOP: &str = "\nUser:";
+
+/// Bounds on one rendering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TemplateLimits {
+    /// Steps of the template engine; a turn of a long template takes a few hundred.
+    pub steps: u64,
+    /// Length of the prompt.
+    pub output_bytes: usize,
+}
+
+impl Default for TemplateLimits {
+    fn default() -> Self {
+        Self { steps: 10_000_000, output_bytes: 32 << 20 }
+    }
+}
+
+/// Why a template could not be loaded or rendered.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    #[error("the chat template could not be read: {0}")]
+    Source(String),
+    #[error("the chat template {name:?} is not valid: {message}")]
+    Syntax { name: String, message: String },
+    /// The template refuses the conversation, in words meant for whoever wrote it.
+    #[error("{0}")]
+    Raised(String),
+    #[error("the chat template took more than {limit} steps on this conversation; shorten it or raise the limit")]
+    TooManySteps { limit: u64 },
+    #[error("the chat template wrote more than {limit} bytes for this conversation; shorten it or raise the limit")]
+    TooLong { limit: usize },
+    #[error("the chat template failed on this conversation: {0}")]
+    Failed(String),
+}
+
+/// A conversation to write out.
+#[derive(Debug, Clone, Copy)]
+pub struct ChatInput<'a> {
+    /// Each with `role`, `content` (text, or a list of parts as the template expects them) and any other field.
+    pub messages: &'a [Value],
+    /// Tool definitions, as in OpenAI's API.
+    pub tools: Option<&'a Value>,
+    /// End with the beginning of the assistant's turn.
+    pub add_generation_prompt: bool,
+    /// Further variables for the template, such as `enable_thinking`; they win over the ones above.
+    pub kwargs: &'a Map<String, Value>,
+}
+
+/// A checkpoint's chat template.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    special_tokens: Vec<(String, String)>,
+    limits: TemplateLimits,
+    is_fallback: bool,
+}
+
+impl ChatTemplate {
+    /// Compiles the templates of a checkpoint. Without any, a plain text form stands in, see
+    /// [`ChatTemplate::is_fallback`].
+    ///
+    /// # Errors
+    /// When a template is not valid Jinja, or there are some but none for ordinary chat.
+    pub fn new(sources: &TemplateSources, limits: TemplateLimits) -> Result<Self, TemplateError> {
+        let mut environment = environment(limits);
+        let mut add = |name: &str, source: &str| {
+            environment
+                .add_template_owned(name.to_owned(), plain_generation_blocks(source))
+                .map_err(|error| TemplateError::Syntax { name: name.to_owned(), message: describe(&error) })
+        };
+        for (name, source) in &sources.templates {
+            add(name, source)?;
+        }
+        let is_fallback = sources.templates.is_empty();
+        if is_fallback {
+            add(DEFAULT, FALLBACK)?;
+        } else if !sources.templates.contains_key(DEFAULT) {
+            let names: Vec<_> = sources.templates.keys().collect();
+            return Err(TemplateError::Source(format!(
+                "there are templates named {names:?}, but none named {DEFAULT:?}"
+            )));
+        }
+        Ok(Self { environment, special_tokens: sources.special_tokens.clone(), limits, is_fallback })
+    }
+
+    /// Whether the checkpoint has no template, and conversations are written as `User: ...` and `Assistant: ...`
+    /// lines after the system text.
+    pub fn is_fallback(&self) -> bool {
+        self.is_fallback
+    }
+
+    /// Stop strings that the form needs besides the model's own end tokens.
+    pub fn stop_strings(&self) -> &'static [&'static str] {
+        if self.is_fallback { &[FALLBACK_STOP] } else { &[] }
+    }
+
+    /// The prompt for a conversation.
+    ///
+    /// # Errors
+    /// When the template refuses the conversation, does not fit its form, or passes a limit. All of these are for
+    /// the client to hear.
+    pub fn render(&self, input: &ChatInput) -> Result<String, TemplateError> {
+        let has_tools = input.tools.is_some_and(|tools| tools.as_array().is_none_or(|tools| !tools.is_empty()));
+        let template = match self.environment.get_template(TOOL_USE) {
+            Ok(template) if has_tools => template,
+            _ => self.environment.get_template(DEFAULT).expect("`new` makes sure of a default template"),
+        };
+        let mut output = Bounded { bytes: Vec::new(), limit: self.limits.output_bytes, is_exceeded: false };
+        let variables = self.variables(input);
+        // The engine (2.24) panics on some slices with a negative step, such as `[][::-1]`. The template is foreign
+        // code and must not take the thread with it; nothing is used after a panic but the message.
+        let rendered = catch_unwind(AssertUnwindSafe(|| template.render_captured_to(variables, &mut output).map(drop)));
+        match rendered {
+            Ok(Ok(())) => String::from_utf8(output.bytes).map_err(|error| TemplateError::Failed(error.to_string())),
+            Ok(Err(_)) if output.is_exceeded => Err(TemplateError::TooLong { limit: self.limits.output_bytes }),
+            Ok(Err(error)) => Err(self.explain(&error)),
+            Err(_) => Err(TemplateError::Failed("the template engine gave up on an expression".to_owned())),
+        }
+    }
+
+    fn variables(&self, input: &ChatInput) -> Variables {
+        let mut variables = Variables::new();
+        for (name, token) in &self.special_tokens {
+            variables.insert(name.clone(), minijinja::Value::from(token.as_str()));
+        }
+        // Absent tools and documents are `none`, not undefined: templates ask `is not none`.
+        variables.insert("messages".into(), minijinja::Value::from_serialize(input.messages));
+        variables.insert("tools".into(), minijinja::Value::from_serialize(input.tools));
+        variables.insert("documents".into(), minijinja::Value::from(()));
+        variables.insert("add_generation_prompt".into(), input.add_generation_prompt.into());
+        for (name, value) in input.kwargs {
+            variables.insert(name.clone(), minijinja::Value::from_serialize(value));
+        }
+        variables
+    }
+
+    fn explain(&self, error: &minijinja::Error) -> TemplateError {
+        let mut source = error.source();
+        while let Some(cause) = source {
+            if let Some(RaisedException(message)) = cause.downcast_ref() {
+                return TemplateError::Raised(message.clone());
+            }
+            source = cause.source();
+        }
+        match error.kind() {
+            ErrorKind::OutOfFuel => TemplateError::TooManySteps { limit: self.limits.steps },
+            _ => TemplateError::Failed(describe(error)),
+        }
+    }
+}
+
+/// What a template sees, by name.
+type Variables = std::collections::BTreeMap<String, minijinja::Value>;
+
+fn environment(limits: TemplateLimits) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_undefined_behavior(UndefinedBehavior::Lenient);
+    environment.set_fuel(Some(limits.steps));
+    template_python::install(&mut environment);
+    environment
+}
+
+/// `transformers` lets a template mark what the assistant wrote with `{% generation %}` blocks. For writing a prompt
+/// they only group, so they are compiled as `{% if true %}`.
+fn plain_generation_blocks(source: &str) -> String {
+    let mut plain = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find("{%") {
+        let (before, tag) = rest.split_at(start + 2);
+        plain.push_str(before);
+        let name_start = tag.len() - tag.trim_start_matches(['-', '+']).trim_start().len();
+        let name_len = tag[name_start..].find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(0);
+        let (lead, name) = (&tag[..name_start], &tag[name_start..name_start + name_len]);
+        plain.push_str(lead);
+        plain.push_str(match name {
+            "generation" => "if true",
+            "endgeneration" => "endif",
+            other => other,
+        });
+        rest = &tag[name_start + name_len..];
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// An error with its place and its causes.
+fn describe(error: &minijinja::Error) -> String {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        message.push_str(": ");
+        message.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    message
+}
+
+/// Output that refuses to pass a limit.
+struct Bounded {
+    bytes: Vec<u8>,
+    limit: usize,
+    is_exceeded: bool,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.limit - self.bytes.len() {
+            self.is_exceeded = true;
+            return Err(io::Error::other("output limit reached"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
