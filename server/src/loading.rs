@@ -6,7 +6,6 @@ use std::thread::JoinHandle;
 use candle_core::{DType, Device};
 use taper_models::families::{Family, identify};
 use taper_models::spec::DecoderSpec;
-use taper_models::threads::{ThreadsError, default_num_threads, set_num_threads};
 use taper_models::weights::{Checkpoint, Format, GenerationConfig, LoadError, Progress};
 use taper_models::{CachePlan, Model};
 
@@ -30,8 +29,6 @@ pub enum StartError {
     TemplateFile { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Capacity(#[from] CapacityError),
-    #[error(transparent)]
-    Threads(#[from] ThreadsError),
     #[error(transparent)]
     Engine(#[from] SpawnError),
     #[error("the device failed: {0}")]
@@ -129,7 +126,6 @@ pub fn start(
     progress: &mut Progress,
 ) -> Result<Running, StartError> {
     let capacity = opened.capacity(settings)?;
-    set_num_threads(settings.threads.unwrap_or_else(default_num_threads))?;
     note_widened(opened);
     let model = Model::from_checkpoint(&opened.checkpoint, &Device::Cpu, Some(capacity.max_model_len), progress)?;
     let runner = CandleRunner::new(model, capacity.num_blocks, settings.block_size, kv_dtype(settings))?;

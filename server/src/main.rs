@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use taper_models::threads::{default_num_threads, set_num_threads};
 use taper_server::commands;
 use taper_server::settings::{Command, Settings};
 use tracing_subscriber::EnvFilter;
@@ -20,6 +21,11 @@ fn main() -> ExitCode {
         }
     };
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // Before anything starts a thread: the compute library reads the number once.
+    if let Err(error) = set_num_threads(settings.engine.threads.unwrap_or_else(default_num_threads)) {
+        eprintln!("error: {error}");
+        return ExitCode::FAILURE;
+    }
     let result = match command {
         Command::Run => commands::run::run(&settings),
         Command::Inspect => commands::inspect::run(&settings),

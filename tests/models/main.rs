@@ -1,4 +1,5 @@
 //! Tier `models`: every family against `transformers`, on tiny random checkpoints (see `fixtures/README.md`).
 
 mod batching;
+mod engine;
 mod parity;

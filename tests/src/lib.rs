@@ -40,4 +40,5 @@ fn downloaded(variable: &str, file: &str) -> Option<PathBuf> {
     }
 }
 
+pub mod engine;
 pub mod sequence;
