@@ -16,7 +16,13 @@ fn prompt(seed: u32, len: usize) -> Vec<u32> {
 
 /// Small enough to make chunks, blocks and windows cross each other within a short prompt.
 fn settings() -> EngineSettings {
-    EngineSettings { kv_cache_dtype: KvCacheDtype::F32, parallel: 8, step_tokens: 64, ..default_settings() }
+    EngineSettings {
+        kv_cache_dtype: KvCacheDtype::F32,
+        parallel: 8,
+        step_tokens: 64,
+        block_size: 16,
+        ..default_settings()
+    }
 }
 
 /// What the plain cache of the parity tests gives.

@@ -137,7 +137,7 @@ fn soft_caps_equal_the_reference() {
 
 #[test]
 fn contexts_of_several_partitions_equal_the_reference() {
-    assert_equals_reference(&Case { lengths: &[(2000, 1), (1030, 40), (511, 1), (512, 1)], ..PLAIN });
+    assert_equals_reference(&Case { lengths: &[(2000, 1), (1030, 40), (255, 1), (256, 1), (257, 1)], ..PLAIN });
 }
 
 /// The promise that greedy text does not depend on chunking: bit for bit, not within a tolerance.
@@ -148,7 +148,7 @@ fn a_row_is_the_same_bits_alone_and_in_a_prefill() {
         let Inputs { q, keys, values, batch } = inputs(&case, DType::F16);
         let params = AttentionParams { scale: 1.7, window, softcap: None };
         let whole = paged_attention(&q, &keys, &values, &batch, 1, params).unwrap().to_vec2::<f32>().unwrap();
-        for row in [0, 15, 16, 511, 512, 513, 1024, 1099] {
+        for row in [0, 15, 16, 255, 256, 257, 1024, 1099] {
             let sequence =
                 BatchSequence { query_start: 0, query_len: 1, context_len: row + 1, ..batch.sequences[0].clone() };
             let alone = Batch { tokens: vec![0], sequences: vec![sequence], ..Batch::default() };

@@ -19,7 +19,7 @@ use crate::batch::{Batch, BatchSequence, NULL_BLOCK};
 pub const BLOCK_SIZES: [usize; 2] = [16, 32];
 
 /// Keys per partition; a multiple of every block size.
-const PARTITION: usize = 512;
+const PARTITION: usize = 256;
 /// Query rows that share one pass over a block.
 const TILE: usize = 16;
 
@@ -176,11 +176,10 @@ impl CustomOp3 for PagedAttention<'_> {
     }
 }
 
-/// One thread's piece: some rows of one sequence, one KV head with its query heads, some partitions of keys.
+/// One thread's piece: some rows of one sequence, some partitions of keys. All heads, since they lie together in a block.
 struct Unit<'a> {
     sequence: &'a BatchSequence,
     rows: std::ops::Range<usize>,
-    kv_head: usize,
     partitions: std::ops::Range<usize>,
     result: States,
 }
@@ -283,8 +282,7 @@ impl PagedAttention<'_> {
             32 => partition_attention::<T, 32>,
             other => bail!("paged_attention: block size {other} is not one of {BLOCK_SIZES:?}"),
         };
-        let group_heads = heads / geometry.kv_heads;
-        let mut units = self.units(geometry, group_heads);
+        let mut units = self.units(heads, head_dim);
         let work: usize = self.batch.sequences.iter().map(|s| s.query_len * s.context_len * heads * head_dim).sum();
         parallel::for_each(units.iter_mut().collect(), work, |_, unit| {
             let mut partial = States::new(unit.result.max_sum.len(), head_dim);
@@ -298,11 +296,11 @@ impl PagedAttention<'_> {
                 }
             }
         });
-        Ok(finish(&units, q.count, heads, group_heads, head_dim))
+        Ok(finish(&units, q.count, heads, head_dim))
     }
 
     /// A single row is spread over partitions; more rows are spread in tiles, each over all of its keys.
-    fn units(&self, geometry: BlockGeometry, group_heads: usize) -> Vec<Unit<'_>> {
+    fn units(&self, heads: usize, head_dim: usize) -> Vec<Unit<'_>> {
         let mut units = Vec::new();
         for sequence in &self.batch.sequences {
             let first_position = sequence.context_len - sequence.query_len;
@@ -311,12 +309,9 @@ impl PagedAttention<'_> {
                 let first = self.params.first_visible(first_position + rows.start) / PARTITION;
                 let end = (first_position + rows.end).div_ceil(PARTITION);
                 let step = if rows.len() == 1 { 1 } else { end - first };
-                for kv_head in 0..geometry.kv_heads {
-                    for partition in (first..end).step_by(step) {
-                        let result = States::new(rows.len() * group_heads, geometry.head_dim);
-                        let (rows, partitions) = (rows.clone(), partition..partition + step);
-                        units.push(Unit { sequence, rows, kv_head, partitions, result });
-                    }
+                for partition in (first..end).step_by(step) {
+                    let result = States::new(rows.len() * heads, head_dim);
+                    units.push(Unit { sequence, rows: rows.clone(), partitions: partition..partition + step, result });
                 }
             }
         }
@@ -325,14 +320,12 @@ impl PagedAttention<'_> {
 }
 
 /// Merges the units' results, which are in ascending order of keys, and divides by the sums. `[T * heads * head_dim]`
-fn finish(units: &[Unit], tokens: usize, heads: usize, group_heads: usize, head_dim: usize) -> Vec<f32> {
+fn finish(units: &[Unit], tokens: usize, heads: usize, head_dim: usize) -> Vec<f32> {
     let mut out = States::new(tokens * heads, head_dim);
     for unit in units {
-        for (i, row) in unit.rows.clone().enumerate() {
-            let to = (unit.sequence.query_start + row) * heads + unit.kv_head * group_heads;
-            for head in 0..group_heads {
-                out.merge(to + head, &unit.result, i * group_heads + head);
-            }
+        let first = (unit.sequence.query_start + unit.rows.start) * heads;
+        for vector in 0..unit.rows.len() * heads {
+            out.merge(first + vector, &unit.result, vector);
         }
     }
     for (acc, (_, sum)) in out.acc.chunks_exact_mut(head_dim).zip(&out.max_sum) {
@@ -348,8 +341,8 @@ struct KeyRange<'a> {
     table: &'a [u32],
 }
 
-/// Attention of a unit's rows over the keys of one partition, into `states` (`[rows, group_heads]` vectors).
-#[allow(clippy::too_many_arguments)] // a kernel: one caller, three lines above
+/// Attention of a unit's rows over the keys of one partition, into `states` (`[rows, heads]` vectors).
+#[allow(clippy::too_many_arguments)] // a kernel: one caller, a few lines above
 fn partition_attention<T: CacheElement, const B: usize>(
     q: Rows,
     keys: &[T],
@@ -366,23 +359,26 @@ fn partition_attention<T: CacheElement, const B: usize>(
     let positions = first_position + unit.rows.start..first_position + unit.rows.end;
     let from = range.params.first_visible(positions.start).max(range.partition * PARTITION);
     let to = positions.end.min((range.partition + 1) * PARTITION);
-    let group_heads = states.max_sum.len() / unit.rows.len();
+    let heads = states.max_sum.len() / unit.rows.len();
+    let group_heads = heads / kv_heads;
     for block in from / B..to.div_ceil(B) {
-        let offset = (range.table[block] as usize * kv_heads + unit.kv_head) * head_dim * B;
-        let keys = T::widen(&keys[offset..][..head_dim * B], key_scratch); // [head_dim, B]
-        let values = T::widen(&values[offset..][..head_dim * B], value_scratch); // [B, head_dim]
-        for (i, position) in positions.clone().enumerate() {
-            let visible = range.params.first_visible(position).saturating_sub(block * B)
-                ..(position + 1).saturating_sub(block * B).min(B);
-            if visible.is_empty() {
-                continue;
-            }
-            let q = q.row(unit.sequence.query_start + unit.rows.start + i);
-            let q = &q[unit.kv_head * group_heads * head_dim..][..group_heads * head_dim];
-            for (head, q) in q.chunks_exact(head_dim).enumerate() {
-                let mut scores = dot_keys::<B>(q, keys);
-                finish_scores(&mut scores, range.params, visible.clone());
-                accumulate(states, i * group_heads + head, &scores, values, visible.end);
+        for kv_head in 0..kv_heads {
+            let offset = (range.table[block] as usize * kv_heads + kv_head) * head_dim * B;
+            let keys = T::widen(&keys[offset..][..head_dim * B], key_scratch); // [head_dim, B]
+            let values = T::widen(&values[offset..][..head_dim * B], value_scratch); // [B, head_dim]
+            for (i, position) in positions.clone().enumerate() {
+                let visible = range.params.first_visible(position).saturating_sub(block * B)
+                    ..(position + 1).saturating_sub(block * B).min(B);
+                if visible.is_empty() {
+                    continue;
+                }
+                let q = q.row(unit.sequence.query_start + unit.rows.start + i);
+                let q = &q[kv_head * group_heads * head_dim..][..group_heads * head_dim];
+                for (head, q) in q.chunks_exact(head_dim).enumerate() {
+                    let mut scores = dot_keys::<B>(q, keys);
+                    finish_scores(&mut scores, range.params, visible.clone());
+                    accumulate(states, i * heads + kv_head * group_heads + head, &scores, values, visible.end);
+                }
             }
         }
     }
@@ -391,22 +387,28 @@ fn partition_attention<T: CacheElement, const B: usize>(
 /// `q · key` for each key of a block. `q` `[head_dim]`, `keys` `[head_dim, B]`.
 #[inline(always)]
 fn dot_keys<const B: usize>(q: &[f32], keys: &[f32]) -> [f32; B] {
-    // Four chains of additions, so that one need not wait for the other.
-    let mut sums = [[0f32; B]; 4];
-    let quads = q.chunks_exact(4);
-    for (q, key) in quads.remainder().iter().zip(keys[q.len() / 4 * 4 * B..].chunks_exact(B)) {
-        for j in 0..B {
-            sums[0][j] = fma(*q, key[j], sums[0][j]);
-        }
+    let (keys, _) = keys.as_chunks::<B>();
+    let (pairs, rest) = q.as_chunks::<2>();
+    // Two chains of additions, so that one need not wait for the other. Arrays of their own rather than one of two:
+    // only what is indexed by constants stays in registers.
+    let (mut even, mut odd) = ([0f32; B], [0f32; B]);
+    for (q, keys) in pairs.iter().zip(keys.chunks_exact(2)) {
+        add_scaled(&mut even, q[0], &keys[0]);
+        add_scaled(&mut odd, q[1], &keys[1]);
     }
-    for (q, keys) in quads.zip(keys.chunks_exact(4 * B)) {
-        for i in 0..4 {
-            for j in 0..B {
-                sums[i][j] = fma(q[i], keys[i * B + j], sums[i][j]);
-            }
-        }
+    if let ([q], Some(key)) = (rest, keys.last()) {
+        add_scaled(&mut even, *q, key);
     }
-    std::array::from_fn(|j| (sums[0][j] + sums[1][j]) + (sums[2][j] + sums[3][j]))
+    add_scaled(&mut even, 1.0, &odd);
+    even
+}
+
+/// `sums += factor * values`.
+#[inline(always)]
+fn add_scaled<const N: usize>(sums: &mut [f32; N], factor: f32, values: &[f32; N]) {
+    for j in 0..N {
+        sums[j] = fma(factor, values[j], sums[j]);
+    }
 }
 
 #[inline(always)]
@@ -442,7 +444,10 @@ fn accumulate<const B: usize>(states: &mut States, vector: usize, scores: &[f32;
     let acc = &mut states.acc[vector * head_dim..][..head_dim];
     let (max, sum) = &mut states.max_sum[vector];
     let new_max = max.max(reduce(*scores, f32::max));
-    let weights: [f32; B] = std::array::from_fn(|j| exp(scores[j] - new_max));
+    let mut weights = [0f32; B];
+    for j in 0..B {
+        weights[j] = exp(scores[j] - new_max);
+    }
     if new_max > *max {
         let rescale = exp(*max - new_max);
         *sum *= rescale;
@@ -450,25 +455,31 @@ fn accumulate<const B: usize>(states: &mut States, vector: usize, scores: &[f32;
         *max = new_max;
     }
     *sum += reduce(weights, |a, b| a + b);
-    const LANES: usize = 32;
-    let mut chunks = acc.chunks_exact_mut(LANES);
-    for (c, acc) in chunks.by_ref().enumerate() {
-        let mut lanes: [f32; LANES] = std::array::from_fn(|d| acc[d]);
-        for (weight, value) in weights[..end].iter().zip(values.chunks_exact(head_dim)) {
-            let value = &value[c * LANES..][..LANES];
-            for d in 0..LANES {
-                lanes[d] = fma(*weight, value[d], lanes[d]);
-            }
-        }
-        acc.copy_from_slice(&lanes);
+    let weights = &weights[..end];
+    let mut done = 0;
+    while done + 64 <= head_dim {
+        weighted_sum::<64>(acc, weights, values, head_dim, done);
+        done += 64;
     }
-    let done = head_dim / LANES * LANES;
-    let rest = chunks.into_remainder();
-    if !rest.is_empty() {
-        for (weight, value) in weights[..end].iter().zip(values.chunks_exact(head_dim)) {
-            for (acc, value) in rest.iter_mut().zip(&value[done..]) {
-                *acc = fma(*weight, *value, *acc);
-            }
+    while done + 8 <= head_dim {
+        weighted_sum::<8>(acc, weights, values, head_dim, done);
+        done += 8;
+    }
+    while done < head_dim {
+        weighted_sum::<1>(acc, weights, values, head_dim, done);
+        done += 1;
+    }
+}
+
+/// `acc[from..from + N] += sum of weights[j] * values[j][from..from + N]`, kept in registers over all keys.
+#[inline(always)]
+fn weighted_sum<const N: usize>(acc: &mut [f32], weights: &[f32], values: &[f32], head_dim: usize, from: usize) {
+    let Some(acc) = acc[from..].first_chunk_mut::<N>() else { return };
+    let mut sums = *acc;
+    for (weight, value) in weights.iter().zip(values.chunks_exact(head_dim)) {
+        if let Some(value) = value[from..].first_chunk() {
+            add_scaled(&mut sums, *weight, value);
         }
     }
+    *acc = sums;
 }

@@ -239,7 +239,7 @@ pub(super) static TABLE: &[Setting] = &[
         "TOKENS",
         Kind::Choice { values: &["16", "32"], set: |s, v| s.engine.block_size = if v == "32" { 32 } else { 16 } },
     )
-    .default("16")
+    .default("32")
     .of(CACHE, ALL)
     .help("Tokens in a KV block; prefixes are shared in whole blocks"),
     setting("no-prefix-cache", "", Kind::Switch { set: |s, v| s.engine.prefix_cache = !v })

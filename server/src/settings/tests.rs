@@ -32,7 +32,7 @@ fn the_more_specific_source_wins() {
     let settings = load(&line, &[("TAPER_CTX_SIZE", "2"), ("TAPER_BATCH_SIZE", "20")]).unwrap();
     let engine = &settings.engine;
     assert_eq!((engine.ctx_size, engine.step_tokens, engine.parallel), (Some(3), 20, 3));
-    assert_eq!(engine.block_size, 16);
+    assert_eq!(engine.block_size, 32);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::special_tokens::SpecialTokens;
+use super::special_tokens::{SpecialTokens, is_end_by_name};
 use super::token_table::{TokenKind, TokenTable};
 use super::tokenizer::TokenizerError;
 use taper_models::weights::gguf::{Array, Gguf, StringArray};
@@ -37,9 +37,13 @@ impl<'a> GgufVocab<'a> {
         Ok(vocab)
     }
 
-    /// The kind of token `id`.
+    /// The kind of token `id`. End tokens are control tokens even if the file does not say so.
     pub(super) fn kind(&self, id: usize) -> TokenKind {
-        self.kinds.map_or(TokenKind::Normal, |kinds| TokenKind::from_gguf(kinds[id]))
+        let kind = self.kinds.map_or(TokenKind::Normal, |kinds| TokenKind::from_gguf(kinds[id]));
+        match self.pieces.get(id) {
+            Some(piece) if kind != TokenKind::Control && is_end_by_name(piece) => TokenKind::Control,
+            _ => kind,
+        }
     }
 
     /// The bytes of every token: pieces of text by `decode`, byte tokens as their byte, markers as they are spelt.

@@ -38,7 +38,7 @@ const END_OF_TURN: &[&str] = &[
     "<end_of_utterance>",
 ];
 
-/// Further names after which generation stops: end of message, tool calls, fill-in-the-middle file borders.
+/// Further names after which generation stops: end of message, tool calls, padding, the next file or repository.
 const OTHER_ENDS: &[&str] = &[
     "<|eom_id|>",
     "<|return|>",
@@ -51,7 +51,15 @@ const OTHER_ENDS: &[&str] = &[
     "[EOS]",
     "[e~[",
     "<|fim_pad|>",
+    "<fim-pad>",
+    "<fim_pad>",
+    "<PAD>",
+    "[PAD]",
+    "<|fim_repo|>",
     "<|repo_name|>",
+    "<fim-repo>",
+    "<REPO>",
+    "<reponame>",
     "<|file_sep|>",
 ];
 
@@ -83,12 +91,24 @@ fn known_ends(tokens: &TokenTable) -> Vec<(usize, u32)> {
     found
 }
 
-/// Where `token` stands among the known names, if it is a marker. Names that could be ordinary text (`</s>` strikes
-/// text through in HTML) count only as control tokens; of the others converters forget the flag now and then.
+/// Where `token` stands among the known names, if it is a marker: names that could be ordinary text (`</s>` strikes
+/// text through in HTML) count only as control tokens.
 fn end_rank(token: &[u8], kind: TokenKind) -> Option<usize> {
-    let rank = END_OF_TURN.iter().chain(OTHER_ENDS).position(|name| name.as_bytes() == token)?;
-    let unmistakable = token.contains(&b'|') || token == b"<end_of_turn>";
-    (unmistakable || kind == TokenKind::Control).then_some(rank)
+    let rank = name_rank(token)?;
+    (kind == TokenKind::Control || is_unmistakable(token)).then_some(rank)
+}
+
+/// Whether `piece` is an end token by its name alone. Converters forget to flag such tokens now and then.
+pub(super) fn is_end_by_name(piece: &[u8]) -> bool {
+    piece.starts_with(b"<") && is_unmistakable(piece) && name_rank(piece).is_some()
+}
+
+fn name_rank(token: &[u8]) -> Option<usize> {
+    END_OF_TURN.iter().chain(OTHER_ENDS).position(|name| name.as_bytes() == token)
+}
+
+fn is_unmistakable(name: &[u8]) -> bool {
+    name.contains(&b'|') || name == b"<end_of_turn>"
 }
 
 /// In the harmony format (`<|return|>`, `<|call|>`) and its like, `<|end|>` closes a message within a turn.

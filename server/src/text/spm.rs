@@ -27,9 +27,8 @@ pub(super) struct Spm {
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
     max_piece_len: usize,
-    /// The token for each raw byte, if the vocabulary has one.
-    byte_tokens: [Option<u32>; 256],
-    unknown: Option<u32>,
+    /// The token for each byte of text that has no piece: its byte token, or the unknown token.
+    byte_tokens: [u32; 256],
     /// Tokens found before any merging: user-defined ones, and with `parse_special` control tokens too.
     user_defined: Markers,
     all_markers: Markers,
@@ -59,8 +58,7 @@ impl Spm {
             index,
             hasher,
             max_piece_len: tokens.ids().map(|id| tokens.bytes(id).len()).max().unwrap_or(0),
-            byte_tokens: byte_tokens(&tokens),
-            unknown: vocab.id("tokenizer.ggml.unknown_token_id")?,
+            byte_tokens: byte_tokens(vocab, &tokens)?,
             user_defined: Markers::new(&tokens, |kind| kind == TokenKind::UserDefined)?,
             all_markers: Markers::new(&tokens, |kind| {
                 matches!(kind, TokenKind::UserDefined | TokenKind::Control | TokenKind::Unknown)
@@ -239,17 +237,16 @@ impl<'a> Merger<'a> {
     fn emit(&self, bytes: &[u8], ids: &mut Vec<u32>) {
         match self.spm.piece(self.tokens, bytes) {
             Some(id) => ids.push(id),
-            None => {
-                ids.extend(bytes.iter().filter_map(|&byte| self.spm.byte_tokens[byte as usize].or(self.spm.unknown)))
-            }
+            None => ids.extend(bytes.iter().map(|&byte| self.spm.byte_tokens[byte as usize])),
         }
     }
 }
 
 impl Markers {
     fn new(tokens: &TokenTable, wanted: impl Fn(TokenKind) -> bool) -> Result<Self, TokenizerError> {
-        // An empty token would be found everywhere.
-        let is_marker = |&id: &u32| wanted(tokens.kind(id)) && !tokens.bytes(id).is_empty();
+        // An empty token would be found everywhere, one that is not UTF-8 in the middle of a character.
+        let is_text = |bytes: &[u8]| !bytes.is_empty() && std::str::from_utf8(bytes).is_ok();
+        let is_marker = |&id: &u32| wanted(tokens.kind(id)) && is_text(tokens.bytes(id));
         let ids: Vec<u32> = tokens.ids().filter(is_marker).collect();
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
@@ -303,10 +300,19 @@ fn index(tokens: &TokenTable, hasher: &DefaultHashBuilder) -> HashTable<u32> {
     index
 }
 
-fn byte_tokens(tokens: &TokenTable) -> [Option<u32>; 256] {
-    let mut byte_tokens = [None; 256];
+fn byte_tokens(vocab: &GgufVocab, tokens: &TokenTable) -> Result<[u32; 256], TokenizerError> {
+    let mut found = [None; 256];
     for id in tokens.ids().filter(|&id| tokens.kind(id) == TokenKind::Byte) {
-        byte_tokens[tokens.bytes(id)[0] as usize] = Some(id);
+        found[tokens.bytes(id)[0] as usize] = Some(id);
     }
-    byte_tokens
+    let named = vocab.id("tokenizer.ggml.unknown_token_id")?;
+    let unknown = named.or_else(|| tokens.ids().find(|&id| tokens.kind(id) == TokenKind::Unknown));
+    let mut byte_tokens = [0; 256];
+    for (byte, token) in byte_tokens.iter_mut().enumerate() {
+        *token = found[byte].or(unknown).ok_or_else(|| {
+            let what = format!("it has no token for the byte {byte:#04x} and none for unknown text");
+            TokenizerError::damaged(vocab.gguf, what)
+        })?;
+    }
+    Ok(byte_tokens)
 }

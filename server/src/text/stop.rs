@@ -2,7 +2,7 @@
 //!
 //! Text comes in pieces that may cut a stop string anywhere, and what was sent cannot be taken back. So the end of the
 //! text is held back as long as it may be the beginning of a stop string, and no longer. The stop string that is
-//! complete first wins (of two complete at once the longer), which makes the result independent of how the text was cut.
+//! complete first wins (of two complete at once the longer): so the result does not depend on how the text was cut.
 
 /// Finds stop strings in one stream of text.
 #[derive(Debug)]

@@ -7,7 +7,6 @@
 
 use std::error::Error as _;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use serde_json::{Map, Value};
@@ -32,7 +31,12 @@ const FALLBACK: &str = "\
 /// Where the model goes on by itself to play the other side of the [`FALLBACK`] conversation.
 const FALLBACK_STOP: &str = "\nUser:";
 
-/// Bounds on one rendering.
+/// A step can wrap a value in one more list, and freeing a level of nesting takes up to 210 bytes of stack.
+const STACK_BYTES_PER_STEP: usize = 256;
+/// What the engine itself needs, with its recursion limit.
+const MIN_STACK_BYTES: usize = 8 << 20;
+
+/// Bounds on one rendering. Steps bound the time; memory in between is not bounded, since one step can double a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TemplateLimits {
     /// Steps of the template engine; a turn of a long template takes a few hundred.
@@ -43,7 +47,7 @@ pub struct TemplateLimits {
 
 impl Default for TemplateLimits {
     fn default() -> Self {
-        Self { steps: 10_000_000, output_bytes: 32 << 20 }
+        Self { steps: 1_000_000, output_bytes: 32 << 20 }
     }
 }
 
@@ -137,16 +141,27 @@ impl ChatTemplate {
             Ok(template) if has_tools => template,
             _ => self.environment.get_template(DEFAULT).expect("`new` makes sure of a default template"),
         };
-        let mut output = Bounded { bytes: Vec::new(), limit: self.limits.output_bytes, is_exceeded: false };
         let variables = self.variables(input);
-        // The engine (2.24) panics on some slices with a negative step, such as `[][::-1]`. The template is foreign
-        // code and must not take the thread with it; nothing is used after a panic but the message.
-        let rendered = catch_unwind(AssertUnwindSafe(|| template.render_captured_to(variables, &mut output).map(drop)));
-        match rendered {
-            Ok(Ok(())) => String::from_utf8(output.bytes).map_err(|error| TemplateError::Failed(error.to_string())),
-            Ok(Err(_)) if output.is_exceeded => Err(TemplateError::TooLong { limit: self.limits.output_bytes }),
-            Ok(Err(error)) => Err(self.explain(&error)),
-            Err(_) => Err(TemplateError::Failed("the template engine gave up on an expression".to_owned())),
+        // A thread of its own keeps the rest of the process safe from what a template can do to the engine (2.24): it
+        // panics on some slices with a negative step, such as `[][::-1]`, and frees nested values recursively.
+        let stack_size = usize::try_from(self.limits.steps).unwrap_or(usize::MAX).saturating_mul(STACK_BYTES_PER_STEP);
+        let thread =
+            std::thread::Builder::new().name("template".to_owned()).stack_size(stack_size.max(MIN_STACK_BYTES));
+        std::thread::scope(|scope| {
+            let rendering = thread
+                .spawn_scoped(scope, move || self.render_here(&template, variables))
+                .map_err(|error| TemplateError::Failed(format!("no thread to render it: {error}")))?;
+            let gave_up = |_| Err(TemplateError::Failed("the template engine gave up on an expression".to_owned()));
+            rendering.join().unwrap_or_else(gave_up)
+        })
+    }
+
+    fn render_here(&self, template: &minijinja::Template, variables: Variables) -> Result<String, TemplateError> {
+        let mut output = Bounded { bytes: Vec::new(), limit: self.limits.output_bytes, is_exceeded: false };
+        match template.render_captured_to(variables, &mut output) {
+            Ok(_) => String::from_utf8(output.bytes).map_err(|error| TemplateError::Failed(error.to_string())),
+            Err(_) if output.is_exceeded => Err(TemplateError::TooLong { limit: self.limits.output_bytes }),
+            Err(error) => Err(self.explain(&error)),
         }
     }
 

@@ -24,11 +24,13 @@ pub enum TokenizerError {
     #[error("{path} has an unusable vocabulary: {what}")]
     Damaged { path: PathBuf, what: String },
     #[error(
-        "{path} has a tokenizer of the model {model:?}; supported are \"llama\" (SentencePiece), \"gpt2\" and \"gemma4\" (BPE)"
+        "{path} has a tokenizer of the model {model:?}; supported are \"llama\" (SentencePiece), \"gpt2\" and \
+         \"gemma4\" (BPE)"
     )]
     Model { path: PathBuf, model: String },
     #[error(
-        "{path} names the pre-tokenizer {name:?} (tokenizer.ggml.pre), which is not supported; supported are {supported}"
+        "{path} names the pre-tokenizer {name:?} (tokenizer.ggml.pre), which is not supported; supported are \
+         {supported}"
     )]
     PreTokenizer { path: PathBuf, name: String, supported: String },
     #[error("{path}: {source}")]
