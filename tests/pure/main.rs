@@ -1,8 +1,12 @@
-//! Tier `pure`: scheduler, blocks, sampling, settings, documents. Data in, data out: no model, no file but our own.
+//! Tier `pure`: scheduler, blocks, sampling, documents, text: templates, tokenizers. Data in, data out: no file but our own.
 
 mod blocks;
+mod detokenizer;
 mod engine;
 mod fake_model;
 mod readme;
 mod sampling;
 mod scheduler;
+mod stop;
+mod template;
+mod tokenizer;

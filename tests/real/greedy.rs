@@ -1,10 +1,11 @@
 //! Greedy text is llama.cpp's, as far as two implementations of the same arithmetic agree.
 
 use std::path::PathBuf;
+use std::sync::PoisonError;
 
 use serde_json::Value;
 use taper_server::text::{DecodeOptions, EncodeOptions};
-use taper_tests::engine::{TestEngine, default_settings, finish};
+use taper_tests::engine::{ONE_AT_A_TIME, TestEngine, default_settings, finish};
 use taper_tests::{fixture, test_model};
 
 /// Characters that must agree; later ones may differ where two candidates are nearly tied.
@@ -24,6 +25,7 @@ fn ids(value: &Value) -> Vec<u32> {
 
 fn assert_same_beginnings(name: &str) {
     let (Some(path), prompts) = golden(name) else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let engine = TestEngine::start(&path, &default_settings());
     let tokenizer = engine.opened.tokenizer().unwrap();
     let requests: Vec<_> = prompts.iter().map(|prompt| engine.submit(&ids(&prompt["prompt_ids"]), 32)).collect();

@@ -1,12 +1,16 @@
 //! An engine on a checkpoint, as the program starts it, and the requests that tests send to it.
 
 use std::path::Path;
+use std::sync::Mutex;
 use std::thread::JoinHandle;
 
 use taper_server::engine::sampling::SamplingParams;
 use taper_server::engine::{EngineHandle, Event, FinishReason, Request, RequestHandle, Shutdown, Usage};
 use taper_server::loading::{Opened, Running, start};
 use taper_server::settings::{EngineSettings, Settings};
+
+/// Held by a test that computes with a real model: two at a time would wait for each other's threads in every step.
+pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A running engine; stops when dropped.
 pub struct TestEngine {

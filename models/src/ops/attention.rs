@@ -12,6 +12,7 @@ use half::slice::HalfFloatSliceExt;
 use super::kv_write::{BlockGeometry, CacheSide, block_geometry};
 use super::math::{exp, fma};
 use super::parallel;
+use super::prefetch::prefetch;
 use super::rows::Rows;
 use crate::batch::{Batch, BatchSequence, NULL_BLOCK};
 
@@ -361,11 +362,22 @@ fn partition_attention<T: CacheElement, const B: usize>(
     let to = positions.end.min((range.partition + 1) * PARTITION);
     let heads = states.max_sum.len() / unit.rows.len();
     let group_heads = heads / kv_heads;
-    for block in from / B..to.div_ceil(B) {
+    let blocks = from / B..to.div_ceil(B);
+    // Where a block's part for one KV head lies, in keys as in values.
+    let part = |block: usize, kv_head: usize| {
+        let start = (range.table[block] as usize * kv_heads + kv_head) * head_dim * B;
+        start..start + head_dim * B
+    };
+    for block in blocks.clone() {
         for kv_head in 0..kv_heads {
-            let offset = (range.table[block] as usize * kv_heads + kv_head) * head_dim * B;
-            let keys = T::widen(&keys[offset..][..head_dim * B], key_scratch); // [head_dim, B]
-            let values = T::widen(&values[offset..][..head_dim * B], value_scratch); // [B, head_dim]
+            // Blocks lie anywhere, so the hardware does not see the next one coming while this one is computed.
+            prefetch(&values[part(block, kv_head)]);
+            let key_part = T::widen(&keys[part(block, kv_head)], key_scratch); // [head_dim, B]
+            let next = if kv_head + 1 < kv_heads { (block, kv_head + 1) } else { (block + 1, 0) };
+            if next.0 < blocks.end {
+                prefetch(&keys[part(next.0, next.1)]);
+            }
+            let value_part = T::widen(&values[part(block, kv_head)], value_scratch); // [B, head_dim]
             for (i, position) in positions.clone().enumerate() {
                 let visible = range.params.first_visible(position).saturating_sub(block * B)
                     ..(position + 1).saturating_sub(block * B).min(B);
@@ -375,9 +387,9 @@ fn partition_attention<T: CacheElement, const B: usize>(
                 let q = q.row(unit.sequence.query_start + unit.rows.start + i);
                 let q = &q[kv_head * group_heads * head_dim..][..group_heads * head_dim];
                 for (head, q) in q.chunks_exact(head_dim).enumerate() {
-                    let mut scores = dot_keys::<B>(q, keys);
+                    let mut scores = dot_keys::<B>(q, key_part);
                     finish_scores(&mut scores, range.params, visible.clone());
-                    accumulate(states, i * heads + kv_head * group_heads + head, &scores, values, visible.end);
+                    accumulate(states, i * heads + kv_head * group_heads + head, &scores, value_part, visible.end);
                 }
             }
         }

@@ -12,4 +12,5 @@ pub mod rope;
 
 mod math;
 mod parallel;
+mod prefetch;
 mod rows;
