@@ -21,7 +21,7 @@ fn taper(arguments: &[&str]) -> Output {
 fn stdout(arguments: &[&str]) -> String {
     let output = taper(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(output.stdout).expect("taper prints UTF-8")
 }
 
 #[test]

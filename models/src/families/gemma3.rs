@@ -107,6 +107,6 @@ fn ropes(config: &Config, common: RopeSpec, head_dim: usize, max_position: usize
         return Ok(vec![read(full, DEFAULTS.rope_base)?, read(sliding, DEFAULT_LOCAL_BASE)?]);
     }
     let base = config.f64(LOCAL_BASE)?.unwrap_or(DEFAULT_LOCAL_BASE);
-    let local = RopeSpec { base, scaling: RopeScaling::None, ..common.clone() };
+    let local = RopeSpec { base, scaling: RopeScaling::None, ..common };
     Ok(vec![common, local])
 }
