@@ -5,8 +5,8 @@
 //! blocks serves all kinds, and a sliding-window group gives blocks back that a full-attention group can take:
 //!
 //! ```text
-//! layers    S S S S S F S S S S S F    S: window, F: full attention
-//! groups    A A B B C D C D D ...      each of as many layers as the rarest kind has
+//! layers    S S S S S F S S S S S F    S: behind a window, F: full attention
+//! groups    A A B B C F C D D E E F    each of as many layers as the rarest kind has
 //! block 7   tokens 32..48 of one sequence, in the layers of one group
 //! ```
 
@@ -53,13 +53,7 @@ impl CachePlan {
                 "layer {odd} has other KV heads or another head size than layer 0; that is not supported"
             );
         }
-        let mut kinds: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
-        for (index, layer) in spec.layers.iter().enumerate() {
-            match kinds.iter_mut().find(|(window, _)| *window == layer.attention.window) {
-                Some((_, layers)) => layers.push(index),
-                None => kinds.push((layer.attention.window, vec![index])),
-            }
-        }
+        let kinds = layers_by_kind(spec);
         let layers_per_group = kinds.iter().map(|(_, layers)| layers.len()).min().unwrap_or(1);
         let mut groups = Vec::new();
         let mut places = vec![LayerPlace { group: 0, index: 0 }; spec.layers.len()];
@@ -83,6 +77,18 @@ impl CachePlan {
     pub fn windows(&self) -> Vec<Option<usize>> {
         self.groups.iter().map(|group| group.window).collect()
     }
+}
+
+/// Layers with the same window, in the order in which the windows first occur.
+fn layers_by_kind(spec: &DecoderSpec) -> Vec<(Option<usize>, Vec<usize>)> {
+    let mut kinds: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
+    for (index, layer) in spec.layers.iter().enumerate() {
+        match kinds.iter_mut().find(|(window, _)| *window == layer.attention.window) {
+            Some((_, layers)) => layers.push(index),
+            None => kinds.push((layer.attention.window, vec![index])),
+        }
+    }
+    kinds
 }
 
 /// Zeros that, on the CPU, take no memory before they are written: `Tensor::zeros` would touch every page of f16.

@@ -7,17 +7,13 @@ use candle_core::{DType, Device, Tensor};
 use crate::batch::Batch;
 use crate::cache::{CachePlan, KvCache};
 use crate::decoder::Decoder;
-use crate::families::{Family, identify};
+use crate::families::identify;
 use crate::spec::DecoderSpec;
-use crate::weights::{Checkpoint, GenerationConfig, LoadError, Loader, Progress};
+use crate::weights::{Checkpoint, LoadError, Loader, Progress};
 
-/// A decoder with what is known about its checkpoint.
+/// A decoder on its device.
 #[derive(Debug)]
 pub struct Model {
-    pub family: &'static str,
-    pub generation: GenerationConfig,
-    /// Bytes of all weights as loaded.
-    pub max_model_len: usize,
     decoder: Decoder,
     device: Device,
 }
@@ -42,13 +38,13 @@ impl Model {
         progress: &mut Progress,
     ) -> Result<Self, LoadError> {
         let identified = identify(checkpoint)?;
-        let Family { name, .. } = identified.family;
-        let generation = GenerationConfig::of(checkpoint)?;
         let max_model_len = max_model_len.unwrap_or(identified.spec.max_position);
-        let mut loader = Loader::new(&checkpoint.directory, device, progress);
+        let (names, tied) = (identified.names, identified.spec.tied_embeddings);
+        let read = |name: &str| names.cover(name, tied);
+        let mut loader = Loader::new(&checkpoint.directory, device, read, progress);
         let decoder = Decoder::load(identified, &mut loader, device, max_model_len)?;
         warn_unused(&loader.unused());
-        Ok(Self { family: name, generation, max_model_len, decoder, device: device.clone() })
+        Ok(Self { decoder, device: device.clone() })
     }
 
     /// What the checkpoint says about itself.

@@ -61,13 +61,15 @@ pub struct MlpSpec {
 }
 
 impl DecoderSpec {
-    /// Longest sequence that can be asked for: `max_position`, but where a rule is meant to be switched on by asking for
-    /// more (dynamic NTK), that much more.
+    /// Longest sequence that can be asked for: `max_position`, or what scaled rotations stretch it to, since many
+    /// configurations state the length before scaling.
     pub fn context_limit(&self) -> usize {
         let stretched = self.ropes.iter().filter_map(|rope| match rope.scaling {
-            RopeScaling::Dynamic { factor, original_max_position } => {
+            RopeScaling::Dynamic { factor, original_max_position }
+            | RopeScaling::Yarn { factor, original_max_position, .. } => {
                 Some((original_max_position as f64 * factor) as usize)
             }
+            RopeScaling::Linear { factor } => Some((self.max_position as f64 * factor) as usize),
             _ => None,
         });
         stretched.max().unwrap_or(self.max_position).max(self.max_position)

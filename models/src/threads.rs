@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadsError {
     #[error(
-        "the number of threads must be chosen before other threads run; set RAYON_NUM_THREADS={0} instead of --threads"
+        "the number of threads must be chosen before other threads run, and whether any do is not known here; set RAYON_NUM_THREADS={0} instead of --threads"
     )]
     TooLate(usize),
 }
@@ -14,14 +14,19 @@ pub fn default_num_threads() -> usize {
     num_cpus::get_physical().min(num_cpus::get()).max(1)
 }
 
-/// Makes Candle compute with `count` threads. To be called once, at the start of the process.
-pub fn set_num_threads(count: usize) -> Result<(), ThreadsError> {
-    let value = count.to_string();
-    if std::env::var("RAYON_NUM_THREADS").is_ok_and(|set| set == value) {
-        return Ok(());
-    }
-    if !is_single_threaded() {
-        return Err(ThreadsError::TooLate(count));
+/// Makes Candle compute with `count` threads, or without a wish with as many as the environment says, else one per
+/// core. To be called once, at the start of the process.
+pub fn set_num_threads(count: Option<usize>) -> Result<(), ThreadsError> {
+    let value = match (count, std::env::var("RAYON_NUM_THREADS")) {
+        (None, Ok(_)) => return Ok(()),
+        (Some(count), Ok(set)) if set == count.to_string() => return Ok(()),
+        (count, _) => count.unwrap_or_else(default_num_threads).to_string(),
+    };
+    match (is_single_threaded(), count) {
+        (true, _) => {}
+        (false, Some(count)) => return Err(ThreadsError::TooLate(count)),
+        // Candle's own default is one per core, too.
+        (false, None) => return Ok(()),
     }
     // SAFETY: no other thread exists that could read the environment meanwhile; that was checked just now, and only
     // this thread could start one.

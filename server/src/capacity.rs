@@ -4,6 +4,8 @@ use candle_core::DType;
 use taper_models::CachePlan;
 use taper_models::spec::DecoderSpec;
 
+use crate::engine::blocks::peak_blocks;
+
 /// What the user set, with what the machine has.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -43,18 +45,24 @@ impl Capacity {
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum CapacityError {
     #[error(
-        "the weights need {}, but only {} of memory is available; use a smaller model or a smaller quantisation, or free memory",
+        "the weights need {}, but only {} of memory is available; use a smaller model or a smaller quantisation, or \
+         free memory",
         bytes(*.weights), bytes(*.available)
     )]
     Weights { weights: u64, available: u64 },
     #[error(
+        "--kv-cache-memory asks for {}, but beside the weights only {} of memory is available; lower it, or free memory",
+        bytes(*.asked), bytes(*.left)
+    )]
+    Cache { asked: u64, left: u64 },
+    #[error(
         "a context of {ctx_size} tokens needs {} of KV cache, but {} is available for it; lower --ctx-size \
-         (at most {possible} fits), {remedy}",
+         (at most {possible} fits), or {remedy}",
         bytes(*.needed), bytes(*.budget)
     )]
     Context { ctx_size: usize, needed: u64, budget: u64, possible: usize, remedy: &'static str },
-    #[error("the KV cache has {} , which does not hold a single step; raise --kv-cache-memory to at least {}", bytes(*.budget), bytes(*.needed))]
-    TooSmall { budget: u64, needed: u64 },
+    #[error("the KV cache has {}, but the shortest useful context needs {}; {remedy}", bytes(*.budget), bytes(*.needed))]
+    TooSmall { budget: u64, needed: u64, remedy: &'static str },
     #[error("--ctx-size {ctx_size} is more than the {max_position} tokens this model is made for")]
     BeyondModel { ctx_size: usize, max_position: usize },
 }
@@ -71,63 +79,49 @@ pub fn plan(
     weight_bytes: u64,
     limits: &Limits,
 ) -> Result<Capacity, CapacityError> {
-    let block_bytes = cache.block_bytes(limits.block_size, limits.kv_dtype) as u64;
-    let blocks = |len: usize| blocks_of_sequence(cache, len, limits);
     let asked = limits.ctx_size.unwrap_or(spec.max_position);
     if asked > spec.context_limit() {
         return Err(CapacityError::BeyondModel { ctx_size: asked, max_position: spec.context_limit() });
     }
-    let left = match limits.available {
-        Some(available) if weight_bytes > available => {
-            return Err(CapacityError::Weights { weights: weight_bytes, available });
-        }
-        Some(available) => Some(available - weight_bytes),
-        None => None,
-    };
+    let windows = cache.windows();
+    let blocks = |len: usize| peak_blocks(&windows, limits.block_size, len, limits.step_tokens);
+    let block_bytes = cache.block_bytes(limits.block_size, limits.kv_dtype) as u64;
     let wanted = (blocks(asked) as u64).saturating_mul(limits.parallel as u64).saturating_mul(block_bytes);
-    let budget = match (limits.kv_cache_memory, left) {
-        (Some(given), Some(left)) => given.min(left),
-        (Some(given), None) => given,
-        (None, Some(left)) => wanted.min((left as f64 * AVAILABLE_SHARE) as u64),
-        (None, None) => wanted,
-    };
-    let budget_blocks = usize::try_from(budget / block_bytes).unwrap_or(usize::MAX).min(MAX_BLOCKS / limits.block_size);
-    let possible = longest(asked, |len| blocks(len) <= budget_blocks);
-    if possible < MIN_CONTEXT.min(asked) {
-        return Err(CapacityError::TooSmall { budget, needed: blocks(MIN_CONTEXT.min(asked)) as u64 * block_bytes });
+    let budget = cache_budget(wanted, weight_bytes, limits)?;
+    let num_blocks = usize::try_from(budget / block_bytes).unwrap_or(usize::MAX).min(MAX_SLOTS / limits.block_size);
+    let possible = longest(asked, |len| blocks(len) <= num_blocks);
+    let given = limits.kv_cache_memory.is_some();
+    let remedy = if given { "raise --kv-cache-memory" } else { "free memory" };
+    let needed = |len: usize| blocks(len) as u64 * block_bytes;
+    let shortest = MIN_CONTEXT.min(asked);
+    match limits.ctx_size {
+        _ if possible < shortest => Err(CapacityError::TooSmall { budget, needed: needed(shortest), remedy }),
+        Some(ctx_size) if possible < ctx_size => {
+            Err(CapacityError::Context { ctx_size, needed: needed(ctx_size), budget, possible, remedy })
+        }
+        _ => {
+            let blocks_per_sequence = blocks(possible);
+            Ok(Capacity { max_model_len: possible, num_blocks, block_bytes, blocks_per_sequence, weight_bytes })
+        }
     }
-    if let Some(ctx_size) = limits.ctx_size
-        && possible < ctx_size
-    {
-        let remedy = if limits.kv_cache_memory.is_some() {
-            "raise --kv-cache-memory, or --kv-cache-dtype f16"
-        } else {
-            "or free memory"
-        };
-        let needed = blocks(ctx_size) as u64 * block_bytes;
-        return Err(CapacityError::Context { ctx_size, needed, budget, possible, remedy });
-    }
-    Ok(Capacity {
-        max_model_len: possible,
-        num_blocks: budget_blocks,
-        block_bytes,
-        blocks_per_sequence: blocks(possible),
-        weight_bytes,
-    })
 }
 
-/// Slots are numbered with 32 bits.
-const MAX_BLOCKS: usize = u32::MAX as usize - 1;
-
-/// Blocks that a sequence of `len` tokens holds at most. A window group never holds more than its window, what one
-/// step adds, and a partial block at either end.
-fn blocks_of_sequence(cache: &CachePlan, len: usize, limits: &Limits) -> usize {
-    let of_group = |window: Option<usize>| {
-        let kept = window.map_or(len, |window| len.min(window + limits.step_tokens + 2 * limits.block_size));
-        kept.div_ceil(limits.block_size)
+/// Bytes for the cache: what was given, or what is wanted if a share of what the weights leave holds it.
+fn cache_budget(wanted: u64, weights: u64, limits: &Limits) -> Result<u64, CapacityError> {
+    let left = match limits.available {
+        Some(available) if weights > available => return Err(CapacityError::Weights { weights, available }),
+        available => available.map(|available| available - weights),
     };
-    cache.groups.iter().map(|group| of_group(group.window)).sum()
+    match (limits.kv_cache_memory, left) {
+        (Some(asked), Some(left)) if asked > left => Err(CapacityError::Cache { asked, left }),
+        (Some(given), _) => Ok(given),
+        (None, Some(left)) => Ok(wanted.min((left as f64 * AVAILABLE_SHARE) as u64)),
+        (None, None) => Ok(wanted),
+    }
 }
+
+/// Slots are numbered with 32 bits, and the highest number is taken.
+const MAX_SLOTS: usize = u32::MAX as usize - 1;
 
 /// The largest length up to `limit` for which `fits` holds; `fits` is true up to some length and false beyond.
 fn longest(limit: usize, fits: impl Fn(usize) -> bool) -> usize {
@@ -159,6 +153,7 @@ pub fn bytes(count: u64) -> String {
 pub fn available_memory() -> Option<u64> {
     let mut system = sysinfo::System::new().ok()?;
     system.refresh_memory();
-    let of_container = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    // What the container's own processes hold; files that it has read count as used there, but make room when asked.
+    let of_container = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory.saturating_sub(limits.rss));
     Some(system.available_memory().min(of_container)).filter(|available| *available > 0)
 }

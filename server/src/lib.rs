@@ -1,9 +1,8 @@
-//! Taper's server: the engine that batches requests, the text around it, and the commands that use both.
+//! Taper's server: the engine that batches requests, the text around it, and how both are started.
 
 #![forbid(unsafe_code)]
 
 pub mod capacity;
-pub mod commands;
 pub mod engine;
 pub mod loading;
 pub mod runner;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use candle_core::{DType, Device};
-use taper_models::families::{Family, identify};
+use taper_models::families::{Family, Identified, WeightNames, identify};
 use taper_models::spec::DecoderSpec;
-use taper_models::weights::{Checkpoint, Format, GenerationConfig, LoadError, Progress};
+use taper_models::weights::{Checkpoint, Format, GenerationConfig, LoadError, Progress, TensorEntry};
 use taper_models::{CachePlan, Model};
 
 use crate::capacity::{self, Capacity, CapacityError};
@@ -31,6 +31,8 @@ pub enum StartError {
     Capacity(#[from] CapacityError),
     #[error(transparent)]
     Engine(#[from] SpawnError),
+    #[error("this model is not supported: {0}")]
+    Unsupported(candle_core::Error),
     #[error("the device failed: {0}")]
     Device(#[from] candle_core::Error),
 }
@@ -40,6 +42,7 @@ pub struct Opened {
     pub checkpoint: Checkpoint,
     pub family: &'static Family,
     pub spec: DecoderSpec,
+    pub names: WeightNames,
     pub cache: CachePlan,
     pub generation: GenerationConfig,
 }
@@ -49,18 +52,28 @@ impl Opened {
     pub fn open(path: &Path) -> Result<Self, StartError> {
         let checkpoint = Checkpoint::open(path)?;
         let identified = identify(&checkpoint)?;
-        let cache = CachePlan::new(&identified.spec)?;
+        let cache = CachePlan::new(&identified.spec).map_err(StartError::Unsupported)?;
         let generation = GenerationConfig::of(&checkpoint)?;
-        Ok(Self { family: identified.family, spec: identified.spec, cache, generation, checkpoint })
+        let Identified { family, spec, names } = identified;
+        Ok(Self { family, spec, names, cache, generation, checkpoint })
     }
 
-    /// Bytes of the weights once loaded: floats are widened to f32 on the CPU, block formats stay as they are.
+    /// Bytes of the weights once loaded.
     pub fn weight_bytes(&self) -> u64 {
-        let loaded = |entry: &taper_models::weights::TensorEntry| match &entry.ty {
-            Ok(ty) if ty.block_size == 1 => entry.shape.iter().product::<usize>() as u64 * 4,
-            _ => entry.bytes,
-        };
-        self.checkpoint.directory.tensors.values().map(loaded).sum()
+        self.text_tensors().map(|(_, entry)| loaded_bytes(entry)).sum()
+    }
+
+    /// Bytes of weights that one decoded token reads: an embedding table that is not also the output is read by the row.
+    pub fn weight_bytes_per_token(&self) -> u64 {
+        let table = self.names.full(self.names.embedding);
+        let unread = |name: &str| name == table && !self.spec.tied_embeddings;
+        self.text_tensors().filter(|(name, _)| !unread(name)).map(|(_, entry)| loaded_bytes(entry)).sum()
+    }
+
+    /// The tensors of the text model; a checkpoint may have more.
+    pub fn text_tensors(&self) -> impl Iterator<Item = (&str, &TensorEntry)> {
+        let tensors = self.checkpoint.directory.tensors.iter().map(|(name, entry)| (name.as_str(), entry));
+        tensors.filter(|(name, _)| self.names.cover(name, self.spec.tied_embeddings))
     }
 
     /// The context and the cache that `settings` give this model.
@@ -69,7 +82,7 @@ impl Opened {
             ctx_size: settings.ctx_size,
             kv_cache_memory: settings.kv_cache_memory,
             parallel: settings.parallel,
-            step_tokens: settings.step_tokens,
+            step_tokens: step_tokens(settings),
             block_size: settings.block_size,
             kv_dtype: kv_dtype(settings),
             available: capacity::available_memory(),
@@ -126,6 +139,12 @@ pub fn start(
     progress: &mut Progress,
 ) -> Result<Running, StartError> {
     let capacity = opened.capacity(settings)?;
+    if capacity.max_model_len < opened.spec.max_position && settings.ctx_size.is_none() {
+        let (fits, limit) = (capacity.max_model_len, opened.spec.max_position);
+        tracing::warn!(
+            "the context is {fits} tokens, since the KV cache for the model's {limit} does not fit in memory"
+        );
+    }
     note_widened(opened);
     let model = Model::from_checkpoint(&opened.checkpoint, &Device::Cpu, Some(capacity.max_model_len), progress)?;
     let runner = CandleRunner::new(model, capacity.num_blocks, settings.block_size, kv_dtype(settings))?;
@@ -135,14 +154,18 @@ pub fn start(
         windows: opened.cache.windows(),
         max_model_len: capacity.max_model_len,
         max_num_seqs: settings.parallel,
-        // Every running sequence needs a token of each step.
-        max_num_batched_tokens: settings.step_tokens.max(settings.parallel),
+        max_num_batched_tokens: step_tokens(settings),
         max_queued_seqs: settings.queue_limit,
         prefix_caching: settings.prefix_cache,
         eos_token_ids,
     };
     let (engine, thread) = spawn(&config, runner)?;
     Ok(Running { engine, thread, capacity })
+}
+
+/// Tokens of one step, of which every running sequence needs one.
+fn step_tokens(settings: &EngineSettings) -> usize {
+    settings.step_tokens.max(settings.parallel)
 }
 
 fn kv_dtype(settings: &EngineSettings) -> DType {
@@ -152,9 +175,18 @@ fn kv_dtype(settings: &EngineSettings) -> DType {
     }
 }
 
+/// Bytes of a tensor once loaded: floats are widened to f32 on the CPU, block formats stay as they are.
+fn loaded_bytes(entry: &TensorEntry) -> u64 {
+    match &entry.ty {
+        Ok(ty) if ty.block_size == 1 => entry.shape.iter().product::<usize>() as u64 * 4,
+        _ => entry.bytes,
+    }
+}
+
 /// Half floats computed in f32 take twice the memory of the file, which is worth a line.
 fn note_widened(opened: &Opened) {
-    let (loaded, stored) = (opened.weight_bytes(), opened.checkpoint.directory.total_bytes());
+    let stored = opened.text_tensors().map(|(_, entry)| entry.bytes).sum::<u64>();
+    let loaded = opened.weight_bytes();
     if loaded > stored + stored / 4 {
         let (loaded, stored) = (capacity::bytes(loaded), capacity::bytes(stored));
         tracing::warn!(

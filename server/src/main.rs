@@ -1,10 +1,11 @@
 //! The command `taper`.
 
+mod commands;
+
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use taper_models::threads::{default_num_threads, set_num_threads};
-use taper_server::commands;
+use taper_models::threads::set_num_threads;
 use taper_server::settings::{Command, Settings};
 use tracing_subscriber::EnvFilter;
 
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
     };
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     // Before anything starts a thread: the compute library reads the number once.
-    if let Err(error) = set_num_threads(settings.engine.threads.unwrap_or_else(default_num_threads)) {
+    if let Err(error) = set_num_threads(settings.engine.threads) {
         eprintln!("error: {error}");
         return ExitCode::FAILURE;
     }

@@ -1,5 +1,8 @@
 //! The real model behind the engine's seam: batches in, logits out, the KV cache in between.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use candle_core::DType;
 use taper_models::{Batch, KvCache, Model};
 
@@ -21,13 +24,22 @@ impl CandleRunner {
 
 impl ModelRunner for CandleRunner {
     fn forward(&mut self, batch: &Batch) -> Result<Logits, RunnerError> {
-        // An error here leaves weights and cache usable: slots that were written belong to the sequences that end.
+        // An error leaves weights and cache usable: slots that were written belong to the sequences that end with it.
+        // So does a panic, which is a bug in a kernel; it must not take the other requests with it.
         let run = || self.model.forward(batch, &self.cache)?.flatten_all()?.to_vec1::<f32>();
-        let rows = run().map_err(|error| RunnerError::Batch(error.to_string()))?;
+        let rows = catch_unwind(AssertUnwindSafe(run))
+            .map_err(|panic| RunnerError::Batch(format!("a kernel panicked: {}", message(&*panic))))?
+            .map_err(|error| RunnerError::Batch(error.to_string()))?;
         Ok(Logits { rows, vocab_size: self.vocab_size() })
     }
 
     fn vocab_size(&self) -> usize {
         self.model.spec().vocab_size
     }
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -18,7 +18,7 @@ fn taper(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("taper was built for this test")
 }
 
-fn stdout(arguments: &[&str]) -> String {
+pub fn stdout(arguments: &[&str]) -> String {
     let output = taper(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("taper prints UTF-8")

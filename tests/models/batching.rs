@@ -1,4 +1,4 @@
-//! A sequence's logits do not depend on its neighbours in the batch, nor on the precision of nothing but the cache.
+//! A sequence's logits do not depend on its neighbours in the batch, and hardly on the cache's precision.
 
 use candle_core::DType;
 use taper_tests::fixture;

@@ -2,4 +2,6 @@
 
 mod batching;
 mod engine;
+mod formats;
+mod multimodal;
 mod parity;

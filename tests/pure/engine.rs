@@ -483,3 +483,19 @@ fn a_configuration_that_cannot_run_is_refused() {
         assert_eq!(refused(config.clone()), Some(expected), "{config:?}");
     }
 }
+
+/// A checkpoint's end tokens may lie outside its vocabulary; banning them until `min_tokens` must not reach for their
+/// logits.
+#[test]
+fn an_end_token_outside_the_vocabulary_is_ignored() {
+    let (engine, thread) = start(&EngineConfig { eos_token_ids: vec![u32::MAX], ..config() });
+    let mut request = greedy(vec![1, 2, 3], 4);
+    request.params.min_tokens = 3;
+    let mut handle = engine.submit(request).expect("accepted");
+    let mut tokens = 0;
+    while let Some(Event::Token { .. }) = handle.blocking_recv() {
+        tokens += 1;
+    }
+    assert_eq!(tokens, 4);
+    stop(&engine, thread);
+}

@@ -1,9 +1,12 @@
 //! Tier `pure`: scheduler, blocks, sampling, documents, text: templates, tokenizers. Data in, data out: no file but our own.
 
 mod blocks;
+mod capacity;
 mod detokenizer;
 mod engine;
 mod fake_model;
+mod hostile;
+mod output;
 mod readme;
 mod sampling;
 mod scheduler;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 
 use taper_server::engine::sampling::SamplingParams;
-use taper_server::engine::{EngineHandle, Event, FinishReason, Request, RequestHandle, Shutdown, Usage};
+use taper_server::engine::{EngineHandle, EngineStats, Event, FinishReason, Request, RequestHandle, Shutdown, Usage};
 use taper_server::loading::{Opened, Running, start};
 use taper_server::settings::{EngineSettings, Settings};
 
@@ -17,7 +17,7 @@ pub struct TestEngine {
     pub opened: Opened,
     pub engine: EngineHandle,
     /// Blocks of the cache.
-    pub num_blocks: u64,
+    num_blocks: u64,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -40,6 +40,13 @@ impl TestEngine {
     pub fn submit(&self, prompt: &[u32], count: usize) -> RequestHandle {
         let params = SamplingParams { temperature: 0.0, max_tokens: Some(count), ..SamplingParams::default() };
         self.engine.submit(Request { prompt: prompt.to_vec(), params, cache_salt: None }).expect("the request fits")
+    }
+
+    /// Lets all requests end, stops, and gives the number of blocks and the engine's last numbers.
+    pub fn stop(mut self) -> (u64, EngineStats) {
+        self.engine.shutdown(Shutdown::Drain);
+        self.thread.take().expect("stopped once").join().expect("the engine does not panic");
+        (self.num_blocks, self.engine.stats())
     }
 
     /// Greedy continuation of `prompt` by `count` tokens.

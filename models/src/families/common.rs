@@ -82,6 +82,9 @@ pub fn read(config: &Config, defaults: &Defaults, gguf_style: RopeStyle) -> Resu
     if config.usize(VALUE_DIM)?.is_some_and(|value_dim| value_dim != head_dim) {
         return Err(config.bad(VALUE_DIM.gguf, "another size than the keys'", head_dim.to_string()));
     }
+    let intermediate_size = size(INTERMEDIATE_SIZE, defaults.intermediate_size)?;
+    let num_layers = size(NUM_LAYERS, defaults.num_layers)?;
+    check_sizes(config, &[hidden_size, intermediate_size, num_heads.saturating_mul(head_dim)], num_layers)?;
     let max_position = config.usize(MAX_POSITION)?.unwrap_or(defaults.max_position);
     let rope = rope::read(config, defaults.rope_base, head_dim, max_position, rope_style(config, gguf_style))?;
     let decoder = DecoderSpec {
@@ -108,13 +111,31 @@ pub fn read(config: &Config, defaults: &Defaults, gguf_style: RopeStyle) -> Resu
         qkv_bias: false,
         output_bias: false,
     };
-    let mlp = MlpSpec {
-        intermediate_size: size(INTERMEDIATE_SIZE, defaults.intermediate_size)?,
-        activation: activation(config, ACTIVATION, Activation::Silu)?,
-        bias: false,
-    };
+    let mlp = MlpSpec { intermediate_size, activation: activation(config, ACTIVATION, Activation::Silu)?, bias: false };
     let layer = LayerSpec { attention, mlp, post_norms: false };
-    Ok(Common { num_layers: size(NUM_LAYERS, defaults.num_layers)?, decoder, layer })
+    Ok(Common { num_layers, decoder, layer })
+}
+
+/// Refuses sizes that no file of ours could hold, before anything is made of them or multiplied with them.
+fn check_sizes(config: &Config, widths: &[usize], num_layers: usize) -> Result<(), LoadError> {
+    const MAX_WIDTH: usize = 1 << 24;
+    if let Some(width) = widths.iter().find(|width| **width == 0 || **width > MAX_WIDTH) {
+        return Err(config.bad("a layer's width", width.to_string(), format!("between 1 and {MAX_WIDTH}")));
+    }
+    let tensors = config.directory().tensors.len();
+    if num_layers > tensors {
+        return Err(config.bad(
+            NUM_LAYERS.hf,
+            num_layers.to_string(),
+            format!("no more layers than the {tensors} tensors in the file"),
+        ));
+    }
+    Ok(())
+}
+
+/// The sliding window in tokens. 0 means none, as in llama.cpp.
+pub fn window(config: &Config) -> Result<Option<usize>, LoadError> {
+    Ok(config.usize(WINDOW)?.filter(|window| *window > 0))
 }
 
 impl Common {
@@ -181,7 +202,7 @@ fn vocab_size(config: &Config, defaults: &Defaults) -> Result<usize, LoadError> 
     let embedding =
         config.directory().tensors.get(super::names::GGUF.embedding).and_then(|entry| entry.shape.first().copied());
     if config.is_gguf()
-        && let Some(rows) = embedding
+        && let Some(rows) = embedding.filter(|rows| *rows > 0)
     {
         return Ok(rows);
     }

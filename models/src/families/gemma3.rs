@@ -39,6 +39,7 @@ const DEFAULTS: Defaults = Defaults {
     rope_base: 1_000_000.0,
     tied: true,
 };
+const BIDIRECTIONAL: Key = Key::new("use_bidirectional_attention", "");
 const GLOBAL: usize = 0;
 const LOCAL: usize = 1;
 const LOCAL_BASE: Key = Key::new("rope_local_base_freq", "rope.freq_base_swa");
@@ -51,31 +52,46 @@ const ATTENTION_SOFTCAP: Key = Key::new("attn_logit_softcapping", "attn_logit_so
 const LOGIT_SOFTCAP: Key = Key::new("final_logit_softcapping", "final_logit_softcapping");
 
 fn spec(config: &Config) -> Result<DecoderSpec, LoadError> {
+    if config.bool(BIDIRECTIONAL)? == Some(true) {
+        return Err(config.bad(
+            BIDIRECTIONAL.hf,
+            "true (an embedding model)",
+            "false; only models that generate text run",
+        ));
+    }
     let common::Common { num_layers, mut decoder, mut layer } = common::read(config, &DEFAULTS, RopeStyle::Half)?;
     let attention = &mut layer.attention;
     attention.qk_norm = true;
     attention.scale =
         attention_scale(config, decoder.hidden_size, num_layers, attention.num_heads, attention.head_dim)?;
-    attention.softcap = config.f64(ATTENTION_SOFTCAP)?.map(|cap| cap as f32);
+    attention.softcap = softcap(config, ATTENTION_SOFTCAP)?;
+    let bias = config.bool(common::ATTENTION_BIAS)?.unwrap_or(false);
+    attention.qkv_bias = bias;
+    attention.output_bias = bias;
     layer.mlp.activation = common::activation(config, HIDDEN_ACTIVATION, Activation::GeluTanh)?;
     layer.post_norms = true;
     decoder.embedding_scale = Some((decoder.hidden_size as f32).sqrt());
-    decoder.logit_softcap = config.f64(LOGIT_SOFTCAP)?.map(|cap| cap as f32);
+    decoder.logit_softcap = softcap(config, LOGIT_SOFTCAP)?;
     // Hugging Face stores the difference from 1; the GGUF converter adds the 1.
     decoder.norm_weight_offset = if config.is_gguf() { 0.0 } else { 1.0 };
     decoder.ropes = ropes(config, decoder.ropes.remove(0), layer.attention.head_dim, decoder.max_position)?;
-    let window = config.usize(common::WINDOW)?.unwrap_or(4096);
+    let window = if config.mentions(common::WINDOW) { common::window(config)? } else { Some(4096) };
     let pattern = config.usize(PATTERN)?.filter(|pattern| *pattern > 0).unwrap_or(DEFAULT_PATTERN);
     decoder.layers = common::sliding_layers(config, num_layers, |layer| !(layer + 1).is_multiple_of(pattern))?
         .into_iter()
         .map(|sliding| {
             let mut layer = layer.clone();
-            layer.attention.window = sliding.then_some(window);
+            layer.attention.window = window.filter(|_| sliding);
             layer.attention.rope = if sliding { LOCAL } else { GLOBAL };
             layer
         })
         .collect();
     Ok(decoder)
+}
+
+/// A soft cap; 0 means none, as in llama.cpp.
+fn softcap(config: &Config, key: Key) -> Result<Option<f32>, LoadError> {
+    Ok(config.f64(key)?.filter(|cap| *cap > 0.0).map(|cap| cap as f32))
 }
 
 /// `query_pre_attn_scalar ^ -1/2`. GGUF files do not have it: it is the head size, but for the 27B model (62 layers),

@@ -20,7 +20,7 @@ const DEFAULTS: common::Defaults =
 fn spec(config: &Config) -> Result<DecoderSpec, LoadError> {
     let mut common = common::read(config, &DEFAULTS, RopeStyle::Interleaved)?;
     // Null means no window; only where nothing is said does the first version's 4096 hold.
-    common.layer.attention.window = match config.usize(common::WINDOW)? {
+    common.layer.attention.window = match common::window(config)? {
         None if !config.mentions(common::WINDOW) => Some(4096),
         given => given,
     };

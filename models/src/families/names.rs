@@ -92,6 +92,13 @@ impl WeightNames {
         std::iter::once(self).chain(prefixed).find(has).unwrap_or(self)
     }
 
+    /// Whether the text model reads `name`: the rest are other parts of the checkpoint, or an output that is tied.
+    pub fn cover(&self, name: &str, tied_embeddings: bool) -> bool {
+        let body = if self.layer_prefix.starts_with("model.") { self.full("model.") } else { String::new() };
+        let output = self.full(self.output);
+        if name == output { !tied_embeddings } else { name.starts_with(&body) }
+    }
+
     /// A name with its prefix.
     pub fn full(&self, name: &str) -> String {
         // "model.language_model." takes the place of "model.", "language_model." stands before it.

@@ -28,7 +28,8 @@ fn spec(config: &Config) -> Result<DecoderSpec, LoadError> {
 /// The layers, those from `max_window_layers` on behind the window if the configuration switches it on.
 pub(super) fn with_windows(config: &Config, common: common::Common) -> Result<DecoderSpec, LoadError> {
     let window = match config.bool(USE_WINDOW)? {
-        Some(true) => Some(config.usize(common::WINDOW)?.unwrap_or(4096)),
+        Some(true) if !config.mentions(common::WINDOW) => Some(4096),
+        Some(true) => common::window(config)?,
         _ => None,
     };
     let first = config.usize(MAX_WINDOW_LAYERS)?.unwrap_or(28);

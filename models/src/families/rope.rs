@@ -11,6 +11,8 @@ const ROTARY_DIM: Key = Key::new("", "rope.dimension_count");
 const ORIGINAL: Key = Key::new("original_max_position_embeddings", "rope.scaling.original_context_length");
 const SCALING_TYPE: Key = Key::new("", "rope.scaling.type");
 const SCALING_FACTOR: Key = Key::new("", "rope.scaling.factor");
+/// What older files have instead of a type and a factor.
+const SCALE_LINEAR: Key = Key::new("", "rope.scale_linear");
 const ATTENTION_FACTOR: Key = Key::new("", "rope.scaling.attn_factor");
 const BETA_FAST: Key = Key::new("", "rope.scaling.yarn_beta_fast");
 const BETA_SLOW: Key = Key::new("", "rope.scaling.yarn_beta_slow");
@@ -117,11 +119,18 @@ fn from_gguf(
 
 fn scaling_from_gguf(config: &Config, max_position: usize) -> Result<RopeScaling, LoadError> {
     let widened = |values: Vec<f32>| values.into_iter().map(f64::from).collect::<Vec<_>>();
+    let factor =
+        config.f64(SCALING_FACTOR)?.or(config.f64(SCALE_LINEAR)?).filter(|factor| *factor != 0.0 && *factor != 1.0);
     if let Some(divisors) = config.tensor_f32("rope_freqs.weight")? {
-        return Ok(RopeScaling::Divisors(widened(divisors)));
+        return match factor {
+            None => Ok(RopeScaling::Divisors(widened(divisors))),
+            Some(factor) => {
+                let found = format!("{factor} beside a tensor rope_freqs.weight");
+                Err(config.bad(SCALING_FACTOR.gguf, found, "one of the two; both together are not supported"))
+            }
+        };
     }
     let original = config.usize(ORIGINAL)?.unwrap_or(max_position);
-    let factor = config.f64(SCALING_FACTOR)?;
     let long = (config.tensor_f32("rope_factors_short.weight")?, config.tensor_f32("rope_factors_long.weight")?);
     if let (Some(short), Some(long)) = long {
         let attention_factor = match config.f64(ATTENTION_FACTOR)? {
@@ -132,8 +141,9 @@ fn scaling_from_gguf(config: &Config, max_position: usize) -> Result<RopeScaling
         return Ok(RopeScaling::Long { short_factor, long_factor, attention_factor, original_max_position: original });
     }
     match (config.str(SCALING_TYPE)?.as_deref(), factor) {
-        (None | Some("none"), _) => Ok(RopeScaling::None),
-        (Some("linear"), Some(factor)) => Ok(RopeScaling::Linear { factor }),
+        // Without a type, a factor is a linear one.
+        (Some("none"), _) | (None | Some("linear"), None) => Ok(RopeScaling::None),
+        (None | Some("linear"), Some(factor)) => Ok(RopeScaling::Linear { factor }),
         (Some("yarn"), Some(factor)) => Ok(RopeScaling::Yarn {
             factor,
             beta_fast: config.f64(BETA_FAST)?.unwrap_or(32.0),
@@ -143,7 +153,7 @@ fn scaling_from_gguf(config: &Config, max_position: usize) -> Result<RopeScaling
             original_max_position: original,
         }),
         (Some(kind), _) => {
-            Err(config.bad(SCALING_TYPE.gguf, format!("{kind:?}"), "none, or linear or yarn with a factor"))
+            Err(config.bad(SCALING_TYPE.gguf, format!("{kind:?}"), "none, linear, or yarn with a factor other than 1"))
         }
     }
 }
@@ -179,6 +189,9 @@ fn checked(config: &Config, spec: RopeSpec, head_dim: usize) -> Result<RopeSpec,
     }
     if !(spec.base.is_finite() && spec.base > 1.0) {
         return Err(config.bad("rope_theta", spec.base.to_string(), "a number above 1"));
+    }
+    if spec.scaling.original_max_position() == Some(0) {
+        return Err(config.bad(ORIGINAL.hf, "0", "a positive count"));
     }
     let (positive, lengths): (Vec<f64>, Vec<usize>) = match &spec.scaling {
         RopeScaling::None => (vec![], vec![]),

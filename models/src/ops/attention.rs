@@ -17,7 +17,7 @@ use super::rows::Rows;
 use crate::batch::{Batch, BatchSequence, NULL_BLOCK};
 
 /// Block sizes the CPU kernel is compiled for.
-pub const BLOCK_SIZES: [usize; 2] = [16, 32];
+const BLOCK_SIZES: [usize; 2] = [16, 32];
 
 /// Keys per partition; a multiple of every block size.
 const PARTITION: usize = 256;

@@ -60,6 +60,19 @@ pub enum RopeScaling {
     Divisors(Vec<f64>),
 }
 
+impl RopeScaling {
+    /// The context length that the rule stretches, where it depends on one.
+    pub fn original_max_position(&self) -> Option<usize> {
+        match self {
+            RopeScaling::Dynamic { original_max_position, .. }
+            | RopeScaling::Llama3 { original_max_position, .. }
+            | RopeScaling::Yarn { original_max_position, .. }
+            | RopeScaling::Long { original_max_position, .. } => Some(*original_max_position),
+            RopeScaling::None | RopeScaling::Linear { .. } | RopeScaling::Divisors(_) => None,
+        }
+    }
+}
+
 /// Parameters of one rotary embedding; layers with equal parameters share its angles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RopeSpec {

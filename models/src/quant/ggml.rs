@@ -67,10 +67,12 @@ impl GgmlType {
         TYPES
     }
 
-    /// Bytes that a tensor of `shape` (row-major) takes, or `None` if its rows are not whole blocks.
+    /// Bytes that a tensor of `shape` (row-major) takes, or `None` if its rows are not whole blocks, or there are more of
+    /// them than can be counted.
     pub fn tensor_bytes(&self, shape: &[usize]) -> Option<u64> {
-        let elements: usize = shape.iter().product();
+        let elements = shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim))?;
         let row = shape.last().copied().unwrap_or(1);
-        row.is_multiple_of(self.block_size).then(|| (elements / self.block_size) as u64 * self.block_bytes as u64)
+        let blocks = row.is_multiple_of(self.block_size).then_some((elements / self.block_size) as u64)?;
+        blocks.checked_mul(self.block_bytes as u64)
     }
 }

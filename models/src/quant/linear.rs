@@ -13,27 +13,11 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// `(out, in)`.
-    pub fn dims(&self) -> Result<(usize, usize)> {
-        match self {
-            Weight::Dense(weight) => weight.dims2(),
-            Weight::Quantised(weight) => weight.shape().dims2(),
-        }
-    }
-
     /// `x` `[T, in]` to `[T, out]`.
     fn matmul(&self, x: &Tensor) -> Result<Tensor> {
         match self {
             Weight::Dense(weight) => x.matmul(&weight.t()?),
             Weight::Quantised(weight) => x.apply_op1_no_bwd(weight.as_ref()),
-        }
-    }
-
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Weight::Dense(weight) => weight.elem_count() * weight.dtype().size_in_bytes(),
-            Weight::Quantised(weight) => weight.storage_size_in_bytes(),
         }
     }
 }

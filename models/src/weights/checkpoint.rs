@@ -119,7 +119,7 @@ fn other_splits(path: &Path, first: &Gguf, count: u64) -> Result<Vec<PathBuf>, L
         return Err(not(format!("the name says {named} parts, the file itself {count}")));
     }
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let base = stem.trim_end_matches(&format!("-00001-of-{count:05}"));
+    let base = stem.strip_suffix(&format!("-00001-of-{count:05}")).unwrap_or(stem);
     let paths: Vec<PathBuf> =
         (2..=count).map(|part| path.with_file_name(format!("{base}-{part:05}-of-{count:05}.gguf"))).collect();
     match paths.iter().find(|path| !path.is_file()) {
@@ -136,7 +136,7 @@ fn add_tensors(directory: &mut TensorDirectory, gguf: &Gguf) -> Result<(), LoadE
         let bytes = match &ty {
             Ok(ty) => ty.tensor_bytes(&tensor.shape).ok_or_else(|| {
                 damaged(format!(
-                    "tensor {:?} of type {} has rows of {:?}, not a multiple of {}",
+                    "tensor {:?} of type {} has the shape {:?}, whose rows are not a multiple of {}",
                     tensor.name, ty.name, tensor.shape, ty.block_size
                 ))
             })?,

@@ -176,7 +176,7 @@ impl<'a> Config<'a> {
     }
 }
 
-/// Counts beyond this are damage, and would overflow the sizes made of them.
+/// Counts beyond this are damage; products of counts are bounded where they are made.
 const MAX_COUNT: f64 = (1u64 << 32) as f64;
 
 /// A value of either source.

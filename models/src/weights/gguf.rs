@@ -127,7 +127,6 @@ pub struct TensorInfo {
 #[derive(Debug, Clone)]
 pub struct Gguf {
     pub path: PathBuf,
-    pub version: u32,
     pub metadata: BTreeMap<String, Value>,
     pub tensors: Vec<TensorInfo>,
     pub file_len: u64,
@@ -233,7 +232,7 @@ impl Reader<'_> {
         let metadata = self.metadata(metadata_count)?;
         let mut tensors = self.tensor_infos(tensor_count)?;
         self.place_tensors(&metadata, &mut tensors)?;
-        Ok(Gguf { path: self.path.to_owned(), version, metadata, tensors, file_len: self.file_len })
+        Ok(Gguf { path: self.path.to_owned(), metadata, tensors, file_len: self.file_len })
     }
 
     fn metadata(&mut self, count: u64) -> Result<BTreeMap<String, Value>, GgufError> {

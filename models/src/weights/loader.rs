@@ -25,15 +25,15 @@ pub struct Loader<'a, 'p> {
 }
 
 impl<'a, 'p> Loader<'a, 'p> {
-    /// A loader onto `device`.
-    pub fn new(directory: &'a TensorDirectory, device: &Device, progress: &'a mut Progress<'p>) -> Self {
-        let total = directory.total_bytes();
+    /// A loader onto `device`. `read` tells which tensors will be asked for; progress counts their bytes.
+    pub fn new(
+        directory: &'a TensorDirectory,
+        device: &Device,
+        read: impl Fn(&str) -> bool,
+        progress: &'a mut Progress<'p>,
+    ) -> Self {
+        let total = directory.tensors.iter().filter(|(name, _)| read(name)).map(|(_, entry)| entry.bytes).sum();
         Self { directory, device: device.clone(), used: BTreeSet::new(), done: 0, total, progress }
-    }
-
-    /// Whether the checkpoint has `name`.
-    pub fn has(&self, name: &str) -> bool {
-        self.directory.tensors.contains_key(name)
     }
 
     /// Tensors that were never asked for.

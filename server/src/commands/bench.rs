@@ -4,17 +4,18 @@
 //! either with `depth` tokens already in the cache. With several streams, all submit a prompt of 54 tokens at once and
 //! generate N; the figure is all generated tokens over the wall time, prompts included.
 
+use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::progress::LoadBar;
-use crate::engine::sampling::SamplingParams;
-use crate::engine::{EngineHandle, Event, FinishReason, Request, RequestHandle};
-use crate::loading::{Opened, Running, start};
-use crate::settings::Settings;
 use taper_models::threads::default_num_threads;
+use taper_server::engine::sampling::SamplingParams;
+use taper_server::engine::{EngineHandle, Event, FinishReason, Request, RequestHandle};
+use taper_server::loading::{Opened, Running, start};
+use taper_server::settings::Settings;
 
 /// Prompt of each stream where there are several; the length that our measurements of llama-server used.
 const STREAM_PROMPT: usize = 54;
@@ -53,9 +54,9 @@ pub fn run(settings: &Settings) -> Result<()> {
         "load_seconds": load_seconds,
     });
     if settings.json {
-        println!("{report:#}");
+        writeln!(std::io::stdout(), "{report:#}")?;
     } else {
-        print_table(&rows, threads, load_seconds);
+        print_table(&rows, threads, load_seconds)?;
     }
     Ok(())
 }
@@ -107,7 +108,11 @@ impl Bench {
     /// Time of the first token with the prompt, less that without it.
     fn prefill(&mut self, depth: usize, tokens: usize) -> Result<f64> {
         let without = if depth > 0 { self.first_token_seconds(depth)? } else { 0.0 };
-        Ok(tokens as f64 / (self.first_token_seconds(depth + tokens)? - without).max(1e-9))
+        let seconds = self.first_token_seconds(depth + tokens)? - without;
+        if seconds <= 0.0 {
+            bail!("the machine is too noisy: {tokens} more tokens took no time");
+        }
+        Ok(tokens as f64 / seconds)
     }
 
     fn first_token_seconds(&mut self, prompt: usize) -> Result<f64> {
@@ -185,21 +190,18 @@ impl Row {
     }
 }
 
-fn print_table(rows: &[Row], threads: usize, load_seconds: f64) {
-    println!("| test | depth | streams | tok/s (median) | lowest to highest |\n|---|---|---|---|---|");
+fn print_table(rows: &[Row], threads: usize, load_seconds: f64) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "| test | depth | streams | tok/s (median) | lowest to highest |\n|---|---|---|---|---|")?;
     for row in rows {
-        let lowest = row.samples.iter().copied().fold(f64::INFINITY, f64::min);
-        let highest = row.samples.iter().copied().fold(0.0, f64::max);
-        println!(
-            "| {} | {} | {} | {:.1} | {lowest:.1} to {highest:.1} |",
-            row.test,
-            row.depth,
-            row.streams,
-            row.median()
-        );
+        let Row { test, depth, streams, samples } = row;
+        let lowest = samples.iter().copied().fold(f64::INFINITY, f64::min);
+        let highest = samples.iter().copied().fold(0.0, f64::max);
+        writeln!(stdout, "| {test} | {depth} | {streams} | {:.1} | {lowest:.1} to {highest:.1} |", row.median())?;
     }
-    let peak = peak_rss_bytes().map_or("unknown".to_owned(), crate::capacity::bytes);
-    println!("\n{threads} threads, loaded in {load_seconds:.2} s, peak memory {peak}");
+    let peak = peak_rss_bytes().map_or("unknown".to_owned(), taper_server::capacity::bytes);
+    writeln!(stdout, "\n{threads} threads, loaded in {load_seconds:.2} s, peak memory {peak}")?;
+    Ok(())
 }
 
 /// The most memory this process has held. `None` where the system does not tell.

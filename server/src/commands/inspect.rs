@@ -1,149 +1,170 @@
 //! `taper inspect`: what a checkpoint holds, what it will need, and how fast it can be at most.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::Result;
-use serde_json::{Value, json};
-
-use crate::capacity::{self, bytes};
-use crate::loading::Opened;
-use crate::settings::{KvCacheDtype, Settings};
+use serde::Serialize;
 use taper_models::weights::Format;
+use taper_server::capacity::{self, bytes};
+use taper_server::loading::Opened;
+use taper_server::settings::{KvCacheDtype, Settings};
 
 /// Prints the report as text or JSON.
 pub fn run(settings: &Settings) -> Result<()> {
-    let opened = Opened::open(&settings.model)?;
-    let report = report(&opened, settings);
+    let report = Report::new(&Opened::open(&settings.model)?, settings);
+    let mut stdout = std::io::stdout().lock();
     if settings.json {
-        println!("{report:#}");
+        writeln!(stdout, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
-        print!("{}", text(&report));
+        for (name, value) in report.lines() {
+            writeln!(stdout, "{name:<12} {value}")?;
+        }
     }
     Ok(())
 }
 
-/// Everything, as numbers.
-fn report(opened: &Opened, settings: &Settings) -> Value {
-    let spec = &opened.spec;
-    let element = if settings.engine.kv_cache_dtype == KvCacheDtype::F32 { 4 } else { 2 };
-    let windows = spec.layers.iter().filter(|layer| layer.attention.window.is_some()).count();
-    let directory = &opened.checkpoint.directory;
+/// Everything, as numbers; the JSON's fields.
+#[derive(Serialize)]
+struct Report {
+    files: Vec<PathBuf>,
+    format: &'static str,
+    family: &'static str,
+    /// Of the text model.
+    parameters: usize,
+    layers: usize,
+    sliding_window: Option<usize>,
+    sliding_window_layers: usize,
+    hidden_size: usize,
+    intermediate_size: usize,
+    attention_heads: usize,
+    kv_heads: usize,
+    head_dim: usize,
+    vocabulary: usize,
+    tied_embeddings: bool,
+    context: usize,
+    tensors: Vec<TensorType>,
+    file_bytes: u64,
+    weight_bytes: u64,
+    weight_bytes_per_token: u64,
+    kv_bytes_per_token: usize,
+    available_bytes: Option<u64>,
+    fit: Fit,
+}
+
+/// Tensors of one storage type.
+#[derive(Serialize)]
+struct TensorType {
+    #[serde(rename = "type")]
+    name: String,
+    count: usize,
+    bytes: u64,
+}
+
+/// Whether the model runs here, with these settings.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Fit {
+    Yes { fits: bool, context: usize, kv_cache_bytes: u64, sequences_at_full_context: usize },
+    No { fits: bool, why: String },
+}
+
+impl Report {
+    fn new(opened: &Opened, settings: &Settings) -> Self {
+        let (spec, directory) = (&opened.spec, &opened.checkpoint.directory);
+        let (attention, mlp) = (&spec.layers[0].attention, &spec.layers[0].mlp);
+        let kv_element = if settings.engine.kv_cache_dtype == KvCacheDtype::F32 { 4 } else { 2 };
+        Self {
+            files: directory.files.clone(),
+            format: match opened.checkpoint.format {
+                Format::Gguf(_) => "GGUF",
+                Format::Safetensors { .. } => "safetensors",
+            },
+            family: opened.family.name,
+            parameters: opened.text_tensors().map(|(_, entry)| entry.shape.iter().product::<usize>()).sum(),
+            layers: spec.layers.len(),
+            sliding_window: spec.layers.iter().find_map(|layer| layer.attention.window),
+            sliding_window_layers: spec.layers.iter().filter(|layer| layer.attention.window.is_some()).count(),
+            hidden_size: spec.hidden_size,
+            intermediate_size: mlp.intermediate_size,
+            attention_heads: attention.num_heads,
+            kv_heads: attention.num_kv_heads,
+            head_dim: attention.head_dim,
+            vocabulary: spec.vocab_size,
+            tied_embeddings: spec.tied_embeddings,
+            context: spec.max_position,
+            tensors: tensor_types(opened),
+            file_bytes: directory.total_bytes(),
+            weight_bytes: opened.weight_bytes(),
+            weight_bytes_per_token: opened.weight_bytes_per_token(),
+            kv_bytes_per_token: spec.kv_bytes_per_token(kv_element),
+            available_bytes: capacity::available_memory(),
+            fit: fit(opened, settings),
+        }
+    }
+
+    /// The report for people: a name and a value a line.
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let files = self.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+        let window = |window| format!(", {} of them behind a window of {window} tokens", self.sliding_window_layers);
+        let tied = if self.tied_embeddings { ", output tied to it" } else { "" };
+        let (heads, kv_heads, head_dim) = (self.attention_heads, self.kv_heads, self.head_dim);
+        let (read, written) = (bytes(self.weight_bytes_per_token), bytes(self.kv_bytes_per_token as u64));
+        let ceiling = 100e9 / self.weight_bytes_per_token.max(1) as f64;
+        let mut lines = vec![
+            ("file", files),
+            ("format", format!("{}, {}", self.format, bytes(self.file_bytes))),
+            ("family", self.family.to_owned()),
+            ("parameters", format!("{:.1} M", self.parameters as f64 / 1e6)),
+            ("layers", format!("{}{}", self.layers, self.sliding_window.map(window).unwrap_or_default())),
+            ("attention", format!("{heads} heads, {kv_heads} KV heads of {head_dim}")),
+            ("hidden, MLP", format!("{}, {}", self.hidden_size, self.intermediate_size)),
+            ("vocabulary", format!("{}{tied}", self.vocabulary)),
+            ("context", format!("{} tokens", self.context)),
+        ];
+        let tensors = |ty: &TensorType| ("tensors", format!("{:>5} of {}, {}", ty.count, ty.name, bytes(ty.bytes)));
+        lines.extend(self.tensors.iter().map(tensors));
+        lines.extend([
+            ("weights", format!("{} in memory", bytes(self.weight_bytes))),
+            ("per token", format!("{read} of weights read, {written} of KV cache written")),
+            ("ceiling", format!("{ceiling:.0} tok/s decoded for each 100 GB/s of memory bandwidth")),
+            ("fits", self.fit_line()),
+        ]);
+        lines
+    }
+
+    fn fit_line(&self) -> String {
+        match &self.fit {
+            Fit::No { why, .. } => format!("no: {why}"),
+            Fit::Yes { context, kv_cache_bytes, sequences_at_full_context, .. } => format!(
+                "yes: of {} memory available; context {context} tokens, KV cache {}, {sequences_at_full_context} \
+                 sequences at full context",
+                self.available_bytes.map_or("unknown".to_owned(), bytes),
+                bytes(*kv_cache_bytes),
+            ),
+        }
+    }
+}
+
+fn tensor_types(opened: &Opened) -> Vec<TensorType> {
     let mut types: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
-    for entry in directory.tensors.values() {
+    for entry in opened.checkpoint.directory.tensors.values() {
         let (count, bytes) = types.entry(entry.type_name()).or_default();
         *count += 1;
         *bytes += entry.bytes;
     }
-    let attention = &spec.layers[0].attention;
-    json!({
-        "files": directory.files,
-        "format": match opened.checkpoint.format { Format::Gguf(_) => "GGUF", Format::Safetensors { .. } => "safetensors" },
-        "family": opened.family.name,
-        "parameters": directory.tensors.values().map(|entry| entry.shape.iter().product::<usize>()).sum::<usize>(),
-        "layers": spec.layers.len(),
-        "sliding_window_layers": windows,
-        "sliding_window": spec.layers.iter().find_map(|layer| layer.attention.window),
-        "hidden_size": spec.hidden_size,
-        "intermediate_size": spec.layers[0].mlp.intermediate_size,
-        "attention_heads": attention.num_heads,
-        "kv_heads": attention.num_kv_heads,
-        "head_dim": attention.head_dim,
-        "vocabulary": spec.vocab_size,
-        "tied_embeddings": spec.tied_embeddings,
-        "context": spec.max_position,
-        "tensors": types.iter().map(|(name, (count, bytes))| json!({ "type": name, "count": count, "bytes": bytes })).collect::<Vec<_>>(),
-        "file_bytes": directory.total_bytes(),
-        "weight_bytes": opened.weight_bytes(),
-        "weight_bytes_per_token": weight_bytes_per_token(opened),
-        "kv_bytes_per_token": spec.kv_bytes_per_token(element),
-        "available_bytes": capacity::available_memory(),
-        "fit": match opened.capacity(&settings.engine) {
-            Ok(fit) => json!({
-                "fits": true,
-                "context": fit.max_model_len,
-                "kv_cache_bytes": fit.kv_bytes(),
-                "sequences_at_full_context": fit.num_blocks / fit.blocks_per_sequence.max(1),
-            }),
-            Err(error) => json!({ "fits": false, "why": error.to_string() }),
+    types.into_iter().map(|(name, (count, bytes))| TensorType { name: name.to_owned(), count, bytes }).collect()
+}
+
+fn fit(opened: &Opened, settings: &Settings) -> Fit {
+    match opened.capacity(&settings.engine) {
+        Ok(fit) => Fit::Yes {
+            fits: true,
+            context: fit.max_model_len,
+            kv_cache_bytes: fit.kv_bytes(),
+            sequences_at_full_context: fit.num_blocks / fit.blocks_per_sequence.max(1),
         },
-    })
-}
-
-/// Bytes of weights that one decoded token reads. An embedding table that is not also the output is read by the row.
-fn weight_bytes_per_token(opened: &Opened) -> u64 {
-    let table = opened
-        .checkpoint
-        .directory
-        .tensors
-        .iter()
-        .find(|(name, _)| name.contains("token_embd") || name.contains("embed_tokens"));
-    let unread = table.filter(|_| !opened.spec.tied_embeddings).map_or(0, |(_, entry)| entry.bytes);
-    opened.weight_bytes().saturating_sub(unread)
-}
-
-fn text(report: &Value) -> String {
-    let number = |key: &str| report[key].as_u64().unwrap_or_default();
-    let mut lines = vec![
-        (
-            "file",
-            report["files"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
-        ),
-        ("format", format!("{}, {}", report["format"].as_str().unwrap_or_default(), bytes(number("file_bytes")))),
-        ("family", report["family"].as_str().unwrap_or_default().to_owned()),
-        ("parameters", format!("{:.1} M", number("parameters") as f64 / 1e6)),
-        ("layers", layers(report)),
-        (
-            "attention",
-            format!("{} heads, {} KV heads of {}", number("attention_heads"), number("kv_heads"), number("head_dim")),
-        ),
-        ("hidden, MLP", format!("{}, {}", number("hidden_size"), number("intermediate_size"))),
-        (
-            "vocabulary",
-            format!(
-                "{}{}",
-                number("vocabulary"),
-                if report["tied_embeddings"] == true { ", output tied to it" } else { "" }
-            ),
-        ),
-        ("context", format!("{} tokens", number("context"))),
-    ];
-    for ty in report["tensors"].as_array().into_iter().flatten() {
-        let size = bytes(ty["bytes"].as_u64().unwrap_or_default());
-        lines.push(("tensors", format!("{:>5} of {}, {size}", ty["count"], ty["type"].as_str().unwrap_or_default())));
+        Err(error) => Fit::No { fits: false, why: error.to_string() },
     }
-    let per_token = number("weight_bytes_per_token");
-    lines.push(("weights", format!("{} in memory", bytes(number("weight_bytes")))));
-    lines.push((
-        "per token",
-        format!("{} of weights read, {} of KV cache written", bytes(per_token), bytes(number("kv_bytes_per_token"))),
-    ));
-    lines.push((
-        "ceiling",
-        format!("{:.0} tok/s decoded for each 100 GB/s of memory bandwidth", 100e9 / per_token.max(1) as f64),
-    ));
-    lines.push(("fits", fit(report)));
-    lines.iter().map(|(name, value)| format!("{name:<12} {value}\n")).collect()
-}
-
-fn layers(report: &Value) -> String {
-    match (report["sliding_window_layers"].as_u64(), report["sliding_window"].as_u64()) {
-        (Some(count), Some(window)) => {
-            format!("{}, {count} of them behind a window of {window} tokens", report["layers"])
-        }
-        _ => report["layers"].to_string(),
-    }
-}
-
-fn fit(report: &Value) -> String {
-    let fit = &report["fit"];
-    if fit["fits"] != true {
-        return format!("no: {}", fit["why"].as_str().unwrap_or_default());
-    }
-    format!(
-        "yes: {} of memory available; context {} tokens, KV cache {}, {} sequences at full context",
-        report["available_bytes"].as_u64().map_or("unknown amount".to_owned(), bytes),
-        fit["context"],
-        bytes(fit["kv_cache_bytes"].as_u64().unwrap_or_default()),
-        fit["sequences_at_full_context"]
-    )
 }

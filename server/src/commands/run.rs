@@ -8,11 +8,13 @@ use rustyline::error::ReadlineError;
 use serde_json::{Map, Value, json};
 
 use super::progress::LoadBar;
-use crate::engine::sampling::{SamplingOverrides, SamplingParams};
-use crate::engine::{EngineHandle, Event, FinishReason, Request, Timings, Usage};
-use crate::loading::{Opened, Running, start};
-use crate::settings::Settings;
-use crate::text::{ChatInput, ChatTemplate, DecodeOptions, Detokenizer, EncodeOptions, Output, StopMatcher, Tokenizer};
+use taper_server::engine::sampling::{SamplingOverrides, SamplingParams};
+use taper_server::engine::{EngineHandle, Event, FinishReason, Request, Timings, Usage};
+use taper_server::loading::{Opened, Running, start};
+use taper_server::settings::Settings;
+use taper_server::text::{
+    ChatInput, ChatTemplate, DecodeOptions, Detokenizer, EncodeOptions, Output, StopMatcher, Tokenizer,
+};
 
 /// Loads the model and talks.
 pub fn run(settings: &Settings) -> Result<()> {

@@ -46,6 +46,18 @@ impl SequenceBlocks {
     }
 }
 
+/// Most blocks that a sequence of `len` tokens ever holds, in all cache groups of these `windows` together, when it is
+/// computed in chunks of at most `chunk` tokens.
+pub fn peak_blocks(windows: &[Option<usize>], block_size: usize, len: usize, chunk: usize) -> usize {
+    let whole = len.div_ceil(block_size);
+    let peak = |window: &Option<usize>| match window {
+        None => whole,
+        // A chunk and what its first token sees; one block more because neither need start on a block's edge.
+        Some(window) => whole.min((window - 1 + chunk).div_ceil(block_size) + 1),
+    };
+    windows.iter().map(peak).sum()
+}
+
 impl BlockManager {
     /// A manager of `num_blocks` blocks of `block_size` tokens for cache groups with these windows.
     pub fn new(num_blocks: usize, block_size: usize, windows: &[Option<usize>], prefix_caching: bool) -> Self {
@@ -184,15 +196,9 @@ impl BlockManager {
         self.peak_blocks(len, chunk) <= self.pool.available() + held
     }
 
-    /// Most blocks that a sequence of `len` tokens ever holds when computed in chunks of at most `chunk` tokens.
+    /// [`peak_blocks`] of this manager's groups.
     pub fn peak_blocks(&self, len: usize, chunk: usize) -> usize {
-        let whole = len.div_ceil(self.block_size);
-        let peak = |window: &Option<usize>| match window {
-            None => whole,
-            // A chunk and what its first token sees; one block more because neither need start on a block's edge.
-            Some(window) => whole.min((window - 1 + chunk).div_ceil(self.block_size) + 1),
-        };
-        self.windows.iter().map(peak).sum()
+        peak_blocks(&self.windows, self.block_size, len, chunk)
     }
 
     /// Most tokens, up to `limit`, of a sequence that has the pool to itself and is computed in chunks of `chunk`.

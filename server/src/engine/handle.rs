@@ -83,7 +83,8 @@ pub fn spawn<R: ModelRunner + Send + 'static>(
         kv_capacity,
         max_requests: config.max_num_seqs + config.max_queued_seqs,
         vocab_size: runner.vocab_size(),
-        eos_token_ids: config.eos_token_ids.clone(),
+        // A checkpoint may name end tokens that its vocabulary does not have; none of them can be sampled.
+        eos_token_ids: config.eos_token_ids.iter().copied().filter(|id| (*id as usize) < runner.vocab_size()).collect(),
     };
     let shared = Arc::new(Shared {
         limits,

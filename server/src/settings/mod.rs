@@ -20,6 +20,4 @@ mod tests;
 pub use error::SettingsError;
 pub use markdown::markdown;
 pub use resolve::{Origin, Resolved};
-pub use types::{
-    BenchSettings, Command, DeviceKind, EngineSettings, KvCacheDtype, RunSettings, SamplingSettings, Settings,
-};
+pub use types::{BenchSettings, Command, EngineSettings, KvCacheDtype, RunSettings, SamplingSettings, Settings};

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use super::types::{Command, DeviceKind, KvCacheDtype, Settings};
+use super::types::{Command, KvCacheDtype, Settings};
 
 /// One row.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ pub(super) static TABLE: &[Setting] = &[
         .must_agree()
         .of(MODEL, ALL)
         .help("A GGUF file (of a split one, its first part), or a directory with safetensors"),
-    setting("device", "NAME", Kind::Choice { values: &["cpu"], set: |s, _| s.engine.device = DeviceKind::Cpu })
+    setting("device", "NAME", Kind::Choice { values: &["cpu"], set: |_, _| {} })
         .default("cpu")
         .of(MODEL, ENGINE)
         .help("Where the model runs"),

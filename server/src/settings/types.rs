@@ -36,7 +36,6 @@ pub struct Settings {
 /// Model loading, scheduling and the KV cache.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EngineSettings {
-    pub device: DeviceKind,
     /// Tokens a sequence may have. `None`: the model's limit, or what the cache can hold if that is less.
     pub ctx_size: Option<usize>,
     /// Compute threads. `None`: one per physical core.
@@ -53,13 +52,6 @@ pub struct EngineSettings {
     pub prefix_cache: bool,
     /// Most requests that wait before further ones are refused.
     pub queue_limit: usize,
-}
-
-/// Where the model runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DeviceKind {
-    #[default]
-    Cpu,
 }
 
 /// Element type of cached keys and values.
