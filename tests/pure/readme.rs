@@ -24,8 +24,12 @@ fn families_table() -> String {
 #[test]
 fn the_readme_lists_the_gguf_types() {
     let readme = std::fs::read_to_string(repository("README.md")).unwrap();
-    let row = readme.lines().find(|line| line.starts_with("| GGUF, also split")).expect("README.md has lost the row of GGUF types");
-    let listed: Vec<&str> = row.trim_matches(['|', ' ']).rsplit('|').next().unwrap().split(',').map(str::trim).collect();
+    let row = readme
+        .lines()
+        .find(|line| line.starts_with("| GGUF, also split"))
+        .expect("README.md has lost the row of GGUF types");
+    let listed: Vec<&str> =
+        row.trim_matches(['|', ' ']).rsplit('|').next().unwrap().split(',').map(str::trim).collect();
     let supported = taper_models::quant::GgmlType::all().iter().filter(|ty| ty.dtype.is_some()).map(|ty| ty.name);
     let (mut listed, mut supported) = (listed, supported.collect::<Vec<_>>());
     listed.sort_unstable();
