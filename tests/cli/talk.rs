@@ -1,21 +1,13 @@
 //! The commands on a tiny model: what is printed, and where.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::taper;
+
 fn tiny(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name)
-}
-
-/// Runs `taper` without the caller's settings and without a terminal.
-fn taper(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_taper"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TAPER_")) {
-        command.env_remove(name);
-    }
-    command.args(arguments).output().expect("taper was built for this test")
 }
 
 pub fn stdout(arguments: &[&str]) -> String {

@@ -1,15 +1,6 @@
 //! How `taper` ends where it has nothing to run, and what it then says and where.
 
-use std::process::{Command, Output};
-
-/// Runs `taper` without the caller's settings.
-fn taper(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_taper"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TAPER_")) {
-        command.env_remove(name);
-    }
-    command.args(arguments).output().expect("taper was built for this test")
-}
+use crate::taper;
 
 #[track_caller]
 fn assert_ends(arguments: &[&str], code: i32, stdout_has: &str, stderr_has: &str) {

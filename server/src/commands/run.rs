@@ -54,7 +54,7 @@ pub fn run(settings: &Settings) -> Result<()> {
 }
 
 /// Tokens that end a sequence: the tokenizer's, and those that the checkpoint's generation settings name.
-pub(super) fn end_tokens(opened: &Opened, tokenizer: &Tokenizer) -> Vec<u32> {
+fn end_tokens(opened: &Opened, tokenizer: &Tokenizer) -> Vec<u32> {
     let mut ids = tokenizer.special_tokens().end_of_generation.clone();
     ids.extend(&opened.generation.eos_token_ids);
     ids.sort_unstable();
