@@ -5,6 +5,8 @@
 //! whose results are merged in order. A long decode spreads partitions over threads, a prefill spreads rows, and both
 //! add up in the same order: a token's result does not depend on how its sequence was cut into steps.
 
+use std::ops::Range;
+
 use candle_core::{CpuStorage, CustomOp3, D, DType, Layout, Result, Shape, Tensor, bail};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -180,8 +182,8 @@ impl CustomOp3 for PagedAttention<'_> {
 /// One thread's piece: some rows of one sequence, some partitions of keys. All heads, since they lie together in a block.
 struct Unit<'a> {
     sequence: &'a BatchSequence,
-    rows: std::ops::Range<usize>,
-    partitions: std::ops::Range<usize>,
+    rows: Range<usize>,
+    partitions: Range<usize>,
     result: States,
 }
 
@@ -202,6 +204,23 @@ impl States {
     fn reset(&mut self) {
         self.max_sum.fill((f32::NEG_INFINITY, 0.0));
         self.acc.fill(0.0);
+    }
+
+    /// Takes a block's scores into the running softmax of `vector`, and leaves their weights in their place.
+    #[inline(always)]
+    fn add_scores<const B: usize>(&mut self, vector: usize, scores: &mut [f32; B]) {
+        let (max, sum) = &mut self.max_sum[vector];
+        let new_max = max.max(reduce(*scores, f32::max));
+        for score in scores.iter_mut() {
+            *score = exp(*score - new_max);
+        }
+        if new_max > *max {
+            let rescale = exp(*max - new_max);
+            *sum *= rescale;
+            self.acc[vector * self.head_dim..][..self.head_dim].iter_mut().for_each(|v| *v *= rescale);
+            *max = new_max;
+        }
+        *sum += reduce(*scores, |a, b| a + b);
     }
 
     /// Folds vector `from` of `other`, over keys that come after, into vector `to`.
@@ -229,20 +248,23 @@ impl States {
 
 /// An element type of the cache.
 trait CacheElement: Copy + Sync {
-    /// `block` as f32, in `scratch` where a conversion is needed.
-    fn widen<'a>(block: &'a [Self], scratch: &'a mut [f32]) -> &'a [f32];
+    /// As f32, which is exact.
+    fn widen<const N: usize>(elements: &[Self; N]) -> [f32; N];
 }
 
 impl CacheElement for f32 {
-    fn widen<'a>(block: &'a [Self], _: &'a mut [f32]) -> &'a [f32] {
-        block
+    #[inline(always)]
+    fn widen<const N: usize>(elements: &[Self; N]) -> [f32; N] {
+        *elements
     }
 }
 
 impl CacheElement for f16 {
-    fn widen<'a>(block: &'a [Self], scratch: &'a mut [f32]) -> &'a [f32] {
-        block.convert_to_f32_slice(scratch);
-        scratch
+    #[inline(always)]
+    fn widen<const N: usize>(elements: &[Self; N]) -> [f32; N] {
+        let mut wide = [0.0; N];
+        elements.convert_to_f32_slice(&mut wide);
+        wide
     }
 }
 
@@ -287,11 +309,11 @@ impl PagedAttention<'_> {
         let work: usize = self.batch.sequences.iter().map(|s| s.query_len * s.context_len * heads * head_dim).sum();
         parallel::for_each(units.iter_mut().collect(), work, |_, unit| {
             let mut partial = States::new(unit.result.max_sum.len(), head_dim);
-            let mut scratch = vec![0f32; 2 * head_dim * geometry.block_size];
+            let mut wide = WideBlock::new(head_dim * geometry.block_size);
             for partition in unit.partitions.clone() {
                 partial.reset();
                 let range = KeyRange { partition, params: self.params, table: &unit.sequence.block_tables[self.group] };
-                kernel(q, keys, values, geometry, range, unit, &mut partial, &mut scratch);
+                kernel(q, keys, values, geometry, range, unit, &mut partial, &mut wide);
                 for vector in 0..partial.max_sum.len() {
                     unit.result.merge(vector, &partial, vector);
                 }
@@ -342,6 +364,18 @@ struct KeyRange<'a> {
     table: &'a [u32],
 }
 
+/// One KV head's part of a block as f32.
+struct WideBlock {
+    keys: Vec<f32>,
+    values: Vec<f32>,
+}
+
+impl WideBlock {
+    fn new(elements: usize) -> Self {
+        Self { keys: vec![0.0; elements], values: vec![0.0; elements] }
+    }
+}
+
 /// Attention of a unit's rows over the keys of one partition, into `states` (`[rows, heads]` vectors).
 #[allow(clippy::too_many_arguments)] // a kernel: one caller, a few lines above
 fn partition_attention<T: CacheElement, const B: usize>(
@@ -352,10 +386,9 @@ fn partition_attention<T: CacheElement, const B: usize>(
     range: KeyRange,
     unit: &Unit,
     states: &mut States,
-    scratch: &mut [f32],
+    wide: &mut WideBlock,
 ) {
     let BlockGeometry { kv_heads, head_dim, .. } = geometry;
-    let (key_scratch, value_scratch) = scratch.split_at_mut(head_dim * B);
     let first_position = unit.sequence.context_len - unit.sequence.query_len;
     let positions = first_position + unit.rows.start..first_position + unit.rows.end;
     let from = range.params.first_visible(positions.start).max(range.partition * PARTITION);
@@ -370,14 +403,12 @@ fn partition_attention<T: CacheElement, const B: usize>(
     };
     for block in blocks.clone() {
         for kv_head in 0..kv_heads {
-            // Blocks lie anywhere, so the hardware does not see the next one coming while this one is computed.
-            prefetch(&values[part(block, kv_head)]);
-            let key_part = T::widen(&keys[part(block, kv_head)], key_scratch); // [head_dim, B]
             let next = if kv_head + 1 < kv_heads { (block, kv_head + 1) } else { (block + 1, 0) };
-            if next.0 < blocks.end {
-                prefetch(&keys[part(next.0, next.1)]);
-            }
-            let value_part = T::widen(&values[part(block, kv_head)], value_scratch); // [B, head_dim]
+            let next_keys = if next.0 < blocks.end { &keys[part(next.0, next.1)] } else { &[] };
+            let part = Part { keys: &keys[part(block, kv_head)], values: &values[part(block, kv_head)], next_keys };
+            // Several rows read a part many times, so it pays to widen it once; for a single row it is widened on the
+            // way into the products.
+            let widened = (unit.rows.len() > 1).then(|| part.widen::<B>(wide));
             for (i, position) in positions.clone().enumerate() {
                 let visible = range.params.first_visible(position).saturating_sub(block * B)
                     ..(position + 1).saturating_sub(block * B).min(B);
@@ -386,33 +417,107 @@ fn partition_attention<T: CacheElement, const B: usize>(
                 }
                 let q = q.row(unit.sequence.query_start + unit.rows.start + i);
                 let q = &q[kv_head * group_heads * head_dim..][..group_heads * head_dim];
-                for (head, q) in q.chunks_exact(head_dim).enumerate() {
-                    let mut scores = dot_keys::<B>(q, key_part);
-                    finish_scores(&mut scores, range.params, visible.clone());
-                    accumulate(states, i * heads + kv_head * group_heads + head, &scores, value_part, visible.end);
+                let first = i * heads + kv_head * group_heads;
+                match widened {
+                    Some(part) => row_attention::<f32, B>(q, part, range.params, visible, states, first),
+                    None => row_attention::<T, B>(q, part, range.params, visible, states, first),
                 }
             }
         }
     }
 }
 
-/// `q · key` for each key of a block. `q` `[head_dim]`, `keys` `[head_dim, B]`.
+/// One KV head's keys `[head_dim, B]` and values `[B, head_dim]` of a block.
+#[derive(Clone, Copy)]
+struct Part<'a, T> {
+    keys: &'a [T],
+    values: &'a [T],
+    /// The keys of the part after this one. Blocks lie anywhere, so the hardware does not see them coming.
+    next_keys: &'a [T],
+}
+
+impl<T: CacheElement> Part<'_, T> {
+    fn widen<'a, const B: usize>(&self, wide: &'a mut WideBlock) -> Part<'a, f32> {
+        prefetch(self.values);
+        widen_all::<T, B>(self.keys, &mut wide.keys);
+        prefetch(self.next_keys);
+        widen_all::<T, B>(self.values, &mut wide.values);
+        Part { keys: &wide.keys, values: &wide.values, next_keys: &[] }
+    }
+}
+
+fn widen_all<T: CacheElement, const B: usize>(elements: &[T], wide: &mut [f32]) {
+    for (elements, wide) in elements.as_chunks::<B>().0.iter().zip(wide.as_chunks_mut::<B>().0) {
+        *wide = T::widen(elements);
+    }
+}
+
+/// Attention of a row's heads `q` `[group_heads, head_dim]`, which share a KV head, over a part of a block, into the
+/// vectors of `states` from `first`.
 #[inline(always)]
-fn dot_keys<const B: usize>(q: &[f32], keys: &[f32]) -> [f32; B] {
-    let (keys, _) = keys.as_chunks::<B>();
-    let (pairs, rest) = q.as_chunks::<2>();
-    // Two chains of additions, so that one need not wait for the other. Arrays of their own rather than one of two:
-    // only what is indexed by constants stays in registers.
-    let (mut even, mut odd) = ([0f32; B], [0f32; B]);
-    for (q, keys) in pairs.iter().zip(keys.chunks_exact(2)) {
-        add_scaled(&mut even, q[0], &keys[0]);
-        add_scaled(&mut odd, q[1], &keys[1]);
+fn row_attention<T: CacheElement, const B: usize>(
+    q: &[f32],
+    part: Part<T>,
+    params: AttentionParams,
+    visible: Range<usize>,
+    states: &mut States,
+    first: usize,
+) {
+    let heads = q.len() / states.head_dim;
+    let mut done = 0;
+    while done < heads {
+        let q = &q[done * states.head_dim..];
+        // What is loaded and widened serves as many heads as have room for their sums in 16 vector registers.
+        done += match heads - done {
+            1 => heads_attention::<T, B, 1>(q, part, params, &visible, states, first + done),
+            2 => heads_attention::<T, B, 2>(q, part, params, &visible, states, first + done),
+            _ => heads_attention::<T, B, 3>(q, part, params, &visible, states, first + done),
+        };
     }
-    if let ([q], Some(key)) = (rest, keys.last()) {
-        add_scaled(&mut even, *q, key);
+}
+
+/// The same for the first `H` heads of `q`; returns `H`.
+#[inline(always)]
+fn heads_attention<T: CacheElement, const B: usize, const H: usize>(
+    q: &[f32],
+    part: Part<T>,
+    params: AttentionParams,
+    visible: &Range<usize>,
+    states: &mut States,
+    first: usize,
+) -> usize {
+    let head_dim = states.head_dim;
+    let mut weights = dot_keys::<T, B, H>(q, head_dim, part.keys, part.values);
+    for (h, scores) in weights.iter_mut().enumerate() {
+        finish_scores(scores, params, visible);
+        states.add_scores(first + h, scores);
     }
-    add_scaled(&mut even, 1.0, &odd);
-    even
+    let acc = &mut states.acc[first * head_dim..][..H * head_dim];
+    add_values(acc, &weights, part.values, head_dim, visible.end, part.next_keys);
+    H
+}
+
+/// `q · k` for each key of a block and each of `H` heads. `q` `[H, head_dim]`, `keys` `[head_dim, B]`.
+/// `upcoming` is asked for on the way.
+#[inline(always)]
+fn dot_keys<T: CacheElement, const B: usize, const H: usize>(
+    q: &[f32],
+    head_dim: usize,
+    keys: &[T],
+    upcoming: &[T],
+) -> [[f32; B]; H] {
+    let keys = &keys.as_chunks::<B>().0[..head_dim];
+    let q: [&[f32]; H] = std::array::from_fn(|h| &q[h * head_dim..][..head_dim]);
+    let mut upcoming = upcoming.chunks(B);
+    let mut sums = [[0f32; B]; H];
+    for (d, key) in keys.iter().enumerate() {
+        prefetch(upcoming.next().unwrap_or_default());
+        let key = T::widen(key);
+        for h in 0..H {
+            add_scaled(&mut sums[h], q[h][d], &key);
+        }
+    }
+    sums
 }
 
 /// `sums += factor * values`.
@@ -424,7 +529,7 @@ fn add_scaled<const N: usize>(sums: &mut [f32; N], factor: f32, values: &[f32; N
 }
 
 #[inline(always)]
-fn finish_scores<const B: usize>(scores: &mut [f32; B], params: AttentionParams, visible: std::ops::Range<usize>) {
+fn finish_scores<const B: usize>(scores: &mut [f32; B], params: AttentionParams, visible: &Range<usize>) {
     for (j, score) in scores.iter_mut().enumerate() {
         *score *= params.scale;
         if let Some(cap) = params.softcap {
@@ -449,49 +554,55 @@ fn reduce<const B: usize>(mut x: [f32; B], f: impl Fn(f32, f32) -> f32) -> f32 {
     x[0]
 }
 
-/// Adds a block's keys to a running softmax. Only the first `end` rows of `values` `[B, head_dim]` are read.
+/// `acc += weights · values` for `H` heads: `acc` `[H, head_dim]`, `values` `[B, head_dim]`, of which only the first
+/// `end` rows are read. `upcoming` is asked for on the way.
 #[inline(always)]
-fn accumulate<const B: usize>(states: &mut States, vector: usize, scores: &[f32; B], values: &[f32], end: usize) {
-    let head_dim = states.head_dim;
-    let acc = &mut states.acc[vector * head_dim..][..head_dim];
-    let (max, sum) = &mut states.max_sum[vector];
-    let new_max = max.max(reduce(*scores, f32::max));
-    let mut weights = [0f32; B];
-    for j in 0..B {
-        weights[j] = exp(scores[j] - new_max);
-    }
-    if new_max > *max {
-        let rescale = exp(*max - new_max);
-        *sum *= rescale;
-        acc.iter_mut().for_each(|v| *v *= rescale);
-        *max = new_max;
-    }
-    *sum += reduce(weights, |a, b| a + b);
-    let weights = &weights[..end];
+fn add_values<T: CacheElement, const B: usize, const H: usize>(
+    acc: &mut [f32],
+    weights: &[[f32; B]; H],
+    values: &[T],
+    head_dim: usize,
+    end: usize,
+    upcoming: &[T],
+) {
+    let mut upcoming = upcoming.chunks(B);
     let mut done = 0;
-    while done + 64 <= head_dim {
-        weighted_sum::<64>(acc, weights, values, head_dim, done);
-        done += 64;
+    while done + 32 <= head_dim {
+        add_columns::<T, B, H, 32>(acc, weights, &values[done..], head_dim, end, done, &mut upcoming);
+        done += 32;
     }
     while done + 8 <= head_dim {
-        weighted_sum::<8>(acc, weights, values, head_dim, done);
+        add_columns::<T, B, H, 8>(acc, weights, &values[done..], head_dim, end, done, &mut upcoming);
         done += 8;
     }
     while done < head_dim {
-        weighted_sum::<1>(acc, weights, values, head_dim, done);
+        add_columns::<T, B, H, 1>(acc, weights, &values[done..], head_dim, end, done, &mut upcoming);
         done += 1;
     }
 }
 
-/// `acc[from..from + N] += sum of weights[j] * values[j][from..from + N]`, kept in registers over all keys.
+/// The same for columns `from..from + N`, whose sums stay in registers over all keys.
 #[inline(always)]
-fn weighted_sum<const N: usize>(acc: &mut [f32], weights: &[f32], values: &[f32], head_dim: usize, from: usize) {
-    let Some(acc) = acc[from..].first_chunk_mut::<N>() else { return };
-    let mut sums = *acc;
-    for (weight, value) in weights.iter().zip(values.chunks_exact(head_dim)) {
-        if let Some(value) = value[from..].first_chunk() {
-            add_scaled(&mut sums, *weight, value);
+fn add_columns<T: CacheElement, const B: usize, const H: usize, const N: usize>(
+    acc: &mut [f32],
+    weights: &[[f32; B]; H],
+    values: &[T],
+    head_dim: usize,
+    end: usize,
+    from: usize,
+    upcoming: &mut std::slice::Chunks<T>,
+) {
+    let mut sums: [[f32; N]; H] =
+        std::array::from_fn(|h| *acc[h * head_dim + from..].first_chunk().expect("N columns"));
+    for (j, value) in values.chunks(head_dim).enumerate().take(end) {
+        prefetch(upcoming.next().unwrap_or_default());
+        let Some(value) = value.first_chunk() else { break };
+        let value = T::widen(value);
+        for h in 0..H {
+            add_scaled(&mut sums[h], weights[h][j], &value);
         }
     }
-    *acc = sums;
+    for (h, sums) in sums.iter().enumerate() {
+        acc[h * head_dim + from..][..N].copy_from_slice(sums);
+    }
 }
