@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let result = match command {
+        Command::Serve => commands::serve::run(&settings),
         Command::Run => commands::run::run(&settings),
         Command::Inspect => commands::inspect::run(&settings),
         Command::Bench => commands::bench::run(&settings),

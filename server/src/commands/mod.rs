@@ -3,5 +3,6 @@
 pub mod bench;
 pub mod inspect;
 pub mod run;
+pub mod serve;
 
 mod progress;

@@ -20,4 +20,7 @@ mod tests;
 pub use error::SettingsError;
 pub use markdown::markdown;
 pub use resolve::{Origin, Resolved};
-pub use types::{BenchSettings, Command, EngineSettings, KvCacheDtype, RunSettings, SamplingSettings, Settings};
+pub use types::{
+    BenchSettings, Command, EngineSettings, KvCacheDtype, RequestLimits, RunSettings, SamplingSettings, ServerSettings,
+    Settings,
+};

@@ -5,6 +5,7 @@
 //! subcommands, as `-p` does in llama.cpp's tools: those are two rows with disjoint `commands`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::types::{Command, KvCacheDtype, Settings};
 
@@ -86,10 +87,12 @@ pub(super) enum Default {
     Checkpoint(&'static str),
 }
 
-use Command::{Bench, Inspect, Run};
-const ALL: &[Command] = &[Run, Inspect, Bench];
-const ENGINE: &[Command] = &[Run, Bench];
-const CHAT: &[Command] = &[Run];
+use Command::{Bench, Inspect, Run, Serve};
+const ALL: &[Command] = &[Serve, Run, Inspect, Bench];
+const ENGINE: &[Command] = &[Serve, Run, Bench];
+const CHAT: &[Command] = &[Serve, Run];
+const TALK: &[Command] = &[Run];
+const HTTP: &[Command] = &[Serve];
 const BENCH: &[Command] = &[Bench];
 const REPORT: &[Command] = &[Inspect, Bench];
 
@@ -163,6 +166,9 @@ const MODEL: &str = "Model";
 const CACHE: &str = "Scheduling and KV cache";
 const PROMPT: &str = "Prompt";
 const SAMPLING: &str = "Sampling";
+const ADDRESS: &str = "Address and API";
+const ACCESS: &str = "Access";
+const LIMITS: &str = "Limits of a request";
 const MEASUREMENT: &str = "Measurement";
 const OUTPUT: &str = "Output";
 
@@ -253,20 +259,20 @@ pub(super) static TABLE: &[Setting] = &[
     // --- taper run: what is said ---
     setting("prompt", "TEXT", Kind::Text { set: |s, v| s.run.prompt = Some(v) })
         .short('p')
-        .of(PROMPT, CHAT)
+        .of(PROMPT, TALK)
         .help("Answer this and end; without a prompt: a chat, or what standard input holds"),
     setting("file", "FILE", Kind::Path { set: |s, v| s.run.file = Some(v) })
         .short('f')
-        .of(PROMPT, CHAT)
+        .of(PROMPT, TALK)
         .help("Read the prompt from a file; -: from standard input"),
     setting("system-prompt", "TEXT", Kind::Text { set: |s, v| s.run.system_prompt = Some(v) })
         .also(&["-sys"])
-        .of(PROMPT, CHAT)
+        .of(PROMPT, TALK)
         .help("What the model is told before the conversation"),
     setting("raw", "", Kind::Switch { set: |s, v| s.run.raw = v })
         .also(&["-no-cnv", "--no-cnv", "--no-conversation"])
         .default("false")
-        .of(PROMPT, CHAT)
+        .of(PROMPT, TALK)
         .help("Continue the prompt as it is, without a chat template"),
     setting("chat-template", "JINJA", Kind::Text { set: |s, v| s.run.chat_template = Some(v) })
         .of(PROMPT, CHAT)
@@ -383,7 +389,7 @@ pub(super) static TABLE: &[Setting] = &[
     setting("stop", "TEXT", Kind::Texts { set: |s, v| s.sampling.stop = v })
         .short('r')
         .also(&["--reverse-prompt"])
-        .of(SAMPLING, CHAT)
+        .of(SAMPLING, TALK)
         .help("End the answer before this text; may be repeated"),
     setting(
         "min-tokens",
@@ -397,6 +403,130 @@ pub(super) static TABLE: &[Setting] = &[
         .default("false")
         .of(SAMPLING, CHAT)
         .help("Go on when the model ends; needs --predict or a full context to stop"),
+    // --- taper serve ---
+    setting("host", "ADDRESS", Kind::Text { set: |s, v| s.server.host = v })
+        .default("127.0.0.1")
+        .of(ADDRESS, HTTP)
+        .help("Address to listen on; 0.0.0.0: all IPv4 addresses of this machine, which needs keys or --insecure"),
+    setting("port", "PORT", Kind::Integer { min: 0, max: 65535, set: |s, v| s.server.port = v as u16 })
+        .default("8080")
+        .of(ADDRESS, HTTP)
+        .help("Port to listen on; 0: a free one"),
+    setting("alias", "NAME", Kind::Text { set: |s, v| s.server.alias = Some(v) })
+        .short('a')
+        .also(&["--served-model-name"])
+        .of(ADDRESS, HTTP)
+        .help("Model name that clients see and ask for; without it, the file's name"),
+    setting("api-prefix", "PATH", Kind::Text { set: |s, v| s.server.api_prefix = v })
+        .also(&["--root-path"])
+        .default("")
+        .of(ADDRESS, HTTP)
+        .help("Path before all routes, such as /llm"),
+    setting(
+        "ping-interval",
+        "SECONDS",
+        Kind::Number { min: 0.0, max: 3600.0, set: |s, v| s.server.ping_interval = seconds(v) },
+    )
+    .also(&["--sse-ping-interval"])
+    .default("10")
+    .of(ADDRESS, HTTP)
+    .help("Longest silence in a stream before a comment keeps proxies from closing it; 0: no comments"),
+    setting(
+        "drain-timeout",
+        "SECONDS",
+        Kind::Number { min: 0.0, max: 86400.0, set: |s, v| s.server.drain_timeout = seconds(v) },
+    )
+    .default("30")
+    .of(ADDRESS, HTTP)
+    .help("After SIGTERM, how long running answers may go on before they are ended"),
+    setting("log-format", "FORMAT", Kind::Choice { values: &["text", "json"], set: |s, v| s.log_json = v == "json" })
+        .default("text")
+        .of(OUTPUT, HTTP)
+        .help("How log lines are written"),
+    setting("log-prompts", "", Kind::Switch { set: |s, v| s.server.log_prompts = v })
+        .default("false")
+        .of(OUTPUT, HTTP)
+        .help("Write prompts and answers to the log, at level info"),
+    setting("api-key", "KEY", Kind::Texts { set: |s, v| s.server.api_keys = v })
+        .of(ACCESS, HTTP)
+        .help("Key that clients must send as a bearer token; may be repeated"),
+    setting("api-key-file", "FILE", Kind::Path { set: |s, v| s.server.api_key_file = Some(v) })
+        .of(ACCESS, HTTP)
+        .help("File with one key a line; # begins a comment"),
+    setting("insecure", "", Kind::Switch { set: |s, v| s.server.insecure = v })
+        .default("false")
+        .of(ACCESS, HTTP)
+        .help("Listen beyond this machine without keys"),
+    setting("allowed-hosts", "HOST", Kind::Texts { set: |s, v| s.server.allowed_hosts = v })
+        .of(ACCESS, HTTP)
+        .help("Host names by which a server on a loopback address may be asked, besides localhost; may be repeated"),
+    setting("allowed-origins", "ORIGIN", Kind::Texts { set: |s, v| s.server.allowed_origins = v })
+        .also(&["--cors-origin"])
+        .of(ACCESS, HTTP)
+        .help("Web page origin that may call the API from a browser (CORS), or *; may be repeated"),
+    setting("trusted-proxies", "CIDR", Kind::Texts { set: |s, v| s.server.trusted_proxies = v })
+        .of(ACCESS, HTTP)
+        .help("Proxy address, or network such as 10.0.0.0/8, whose X-Forwarded headers are believed; may be repeated"),
+    setting(
+        "max-body",
+        "BYTES",
+        Kind::Bytes { set: |s, v| s.server.limits.body_bytes = v.unwrap_or(32 << 20) as usize },
+    )
+    .default("32M")
+    .of(LIMITS, HTTP)
+    .help("Largest request body"),
+    setting("max-n", "N", Kind::Integer { min: 1, max: 4096, set: |s, v| s.server.limits.n = v as usize })
+        .default("128")
+        .of(LIMITS, HTTP)
+        .help("Most answers to one prompt"),
+    setting(
+        "max-prompts",
+        "N",
+        Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.server.limits.prompts = v as usize },
+    )
+    .default("128")
+    .of(LIMITS, HTTP)
+    .help("Most prompts in one completion request"),
+    setting("max-stop", "N", Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.server.limits.stop = v as usize })
+        .default("32")
+        .of(LIMITS, HTTP)
+        .help("Most stop strings, and most stop token ids"),
+    setting(
+        "max-logit-bias",
+        "N",
+        Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.server.limits.logit_bias = v as usize },
+    )
+    .default("1024")
+    .of(LIMITS, HTTP)
+    .help("Most tokens with a bias"),
+    setting(
+        "max-messages",
+        "N",
+        Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.server.limits.messages = v as usize },
+    )
+    .default("4096")
+    .of(LIMITS, HTTP)
+    .help("Most messages in a conversation"),
+    setting("strict-params", "", Kind::Switch { set: |s, v| s.server.strict_params = v })
+        .default("false")
+        .of(LIMITS, HTTP)
+        .help("Refuse requests with unknown fields, instead of naming them in the header X-Ignored-Params"),
+    setting(
+        "slow-client-timeout",
+        "SECONDS",
+        Kind::Number { min: 0.1, max: 86400.0, set: |s, v| s.server.slow_client_timeout = seconds(v) },
+    )
+    .default("60")
+    .of(LIMITS, HTTP)
+    .help("How long a client may not read its stream before its request is ended"),
+    setting(
+        "stall-timeout",
+        "SECONDS",
+        Kind::Number { min: 1.0, max: 86400.0, set: |s, v| s.server.stall_timeout = seconds(v) },
+    )
+    .default("300")
+    .of(LIMITS, HTTP)
+    .help("How long a step may take before /ready and /health say that no tokens are being made"),
     // --- taper bench ---
     setting("n-prompt", "N,...", Kind::Integers { min: 0, set: |s, v| s.bench.n_prompt = v })
         .short('p')
@@ -463,6 +593,7 @@ impl Command {
 
     pub fn name(self) -> &'static str {
         match self {
+            Serve => "serve",
             Run => "run",
             Inspect => "inspect",
             Bench => "bench",
@@ -471,6 +602,7 @@ impl Command {
 
     pub(super) fn about(self) -> &'static str {
         match self {
+            Serve => "Serve a model over HTTP, with OpenAI's API",
             Run => "Chat with a model, or answer one prompt",
             Inspect => "Show what a model file holds and what it needs",
             Bench => "Measure prompt processing and generation",
@@ -482,6 +614,10 @@ fn verbose(settings: &mut Settings, verbose: bool) {
     if verbose {
         settings.log_level = "debug".to_owned();
     }
+}
+
+fn seconds(value: f32) -> Duration {
+    Duration::from_secs_f32(value)
 }
 
 fn positive(value: i64) -> Option<usize> {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::resolve::Resolved;
 use crate::engine::sampling::SamplingOverrides;
@@ -11,6 +12,7 @@ use crate::engine::sampling::SamplingOverrides;
 /// The subcommands of `taper`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
+    Serve,
     Run,
     Inspect,
     Bench,
@@ -25,10 +27,13 @@ pub struct Settings {
     pub sampling: SamplingSettings,
     pub run: RunSettings,
     pub bench: BenchSettings,
+    pub server: ServerSettings,
     /// Print JSON instead of text (`inspect`, `bench`).
     pub json: bool,
     /// What is logged, in `tracing`'s filter syntax: a level, or levels by module.
     pub log_level: String,
+    /// Log lines are JSON objects instead of text.
+    pub log_json: bool,
     /// Every setting of the subcommand by name: its value as text, and where it came from.
     pub resolved: BTreeMap<&'static str, Resolved>,
 }
@@ -99,4 +104,47 @@ pub struct BenchSettings {
     pub streams: Vec<usize>,
     /// Measurements per row; the median is reported.
     pub repetitions: usize,
+}
+
+/// Where `taper serve` listens, whom it answers, and what it refuses.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ServerSettings {
+    pub host: String,
+    /// 0: a free one.
+    pub port: u16,
+    /// Model name in the API. `None`: the file's name without its extension.
+    pub alias: Option<String>,
+    /// Path before all routes, as the user wrote it; empty for none.
+    pub api_prefix: String,
+    /// Longest silence in a stream; zero: as long as it takes.
+    pub ping_interval: Duration,
+    pub drain_timeout: Duration,
+    pub slow_client_timeout: Duration,
+    pub stall_timeout: Duration,
+    pub log_prompts: bool,
+    pub api_keys: Vec<String>,
+    pub api_key_file: Option<PathBuf>,
+    /// Listening beyond loopback without keys is meant.
+    pub insecure: bool,
+    pub allowed_hosts: Vec<String>,
+    pub allowed_origins: Vec<String>,
+    /// Addresses and networks, as the user wrote them.
+    pub trusted_proxies: Vec<String>,
+    /// Unknown fields are an error.
+    pub strict_params: bool,
+    pub limits: RequestLimits,
+}
+
+/// How large a request may be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestLimits {
+    pub body_bytes: usize,
+    /// Answers to one prompt.
+    pub n: usize,
+    /// Prompts of one completion request.
+    pub prompts: usize,
+    /// Stop strings, and stop token ids.
+    pub stop: usize,
+    pub logit_bias: usize,
+    pub messages: usize,
 }

@@ -1,0 +1,181 @@
+//! What a client is told when its request fails: OpenAI's error object, with the status that belongs to it.
+//!
+//! The only place where a mistake becomes an HTTP status.
+
+use std::fmt;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use actix_web::{HttpResponse, ResponseError};
+use serde_json::json;
+
+use crate::engine::SubmitError;
+use crate::engine::sampling::ParamError;
+use crate::text::{TemplateError, TokenizerError};
+
+/// A refused or failed request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    pub status: StatusCode,
+    /// OpenAI's `type`.
+    pub kind: &'static str,
+    /// OpenAI's `code`: what programs compare.
+    pub code: Option<&'static str>,
+    /// The field that is wrong, as a path: `messages[2].role`.
+    pub param: Option<String>,
+    pub message: String,
+    /// Seconds after which a new attempt makes sense.
+    pub retry_after: Option<u64>,
+    /// Methods that the route has, where the one used is not among them.
+    pub allow: Option<&'static str>,
+}
+
+const INVALID: &str = "invalid_request_error";
+
+impl ApiError {
+    fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+        Self { status, kind, code: None, param: None, message: message.into(), retry_after: None, allow: None }
+    }
+
+    /// 400: the request breaks a rule.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, INVALID, message)
+    }
+
+    /// 400: the field `param` breaks a rule.
+    pub fn invalid_param(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), code: Some("invalid_value"), ..Self::invalid(message) }
+    }
+
+    /// 400: a field that OpenAI knows and this server does not honour.
+    pub fn unsupported(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), code: Some("unsupported_parameter"), ..Self::invalid(message) }
+    }
+
+    /// 400: a field that nobody knows.
+    pub fn unknown_param(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), code: Some("unknown_parameter"), ..Self::invalid(message) }
+    }
+
+    /// 401.
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        let error = Self::new(StatusCode::UNAUTHORIZED, "authentication_error", message);
+        Self { code: Some("invalid_api_key"), ..error }
+    }
+
+    /// 403: asked for by a name that is not this server's.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_error", message)
+    }
+
+    /// 404: no such route.
+    pub fn not_found(path: &str) -> Self {
+        let message = format!("there is no route {path}; the API is described at /docs");
+        Self { code: Some("not_found"), ..Self::new(StatusCode::NOT_FOUND, INVALID, message) }
+    }
+
+    /// 404: no such model.
+    pub fn model_not_found(asked: &str, served: &str) -> Self {
+        let message = format!("the model {asked:?} does not exist here; this server has {served:?}");
+        let error = Self::new(StatusCode::NOT_FOUND, INVALID, message);
+        Self { code: Some("model_not_found"), param: Some("model".into()), ..error }
+    }
+
+    /// 405.
+    pub fn method_not_allowed(method: &str, path: &str, allow: &'static str) -> Self {
+        let message = format!("{path} does not answer {method}; use {allow}");
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, INVALID, message) }
+    }
+
+    /// 413.
+    pub fn body_too_large(limit: usize) -> Self {
+        let message = format!("the request body is larger than {limit} bytes; the setting max-body is the limit");
+        Self { code: Some("body_too_large"), ..Self::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID, message) }
+    }
+
+    /// 429: no place in the queue.
+    pub fn queue_full(limit: usize, retry_after: u64) -> Self {
+        let message = format!(
+            "the server already holds {limit} requests, running and queued; try again in about {retry_after} s"
+        );
+        let error = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", message);
+        Self { code: Some("rate_limit_exceeded"), retry_after: Some(retry_after), ..error }
+    }
+
+    /// 503: not yet, or no longer.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable_error", message);
+        Self { retry_after: Some(1), ..error }
+    }
+
+    /// 500: our fault.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message)
+    }
+
+    /// The error object, for a body or an event of a stream.
+    pub fn body(&self) -> serde_json::Value {
+        json!({ "error": { "message": self.message, "type": self.kind, "param": self.param, "code": self.code } })
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        self.status
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status);
+        if let Some(seconds) = self.retry_after {
+            response.insert_header((RETRY_AFTER, seconds));
+        }
+        if let Some(allow) = self.allow {
+            response.insert_header((ALLOW, allow));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.insert_header((WWW_AUTHENTICATE, "Bearer"));
+        }
+        response.json(self.body())
+    }
+}
+
+impl From<ParamError> for ApiError {
+    fn from(error: ParamError) -> Self {
+        Self::invalid_param(error.field, error.to_string())
+    }
+}
+
+impl From<TokenizerError> for ApiError {
+    fn from(error: TokenizerError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<TemplateError> for ApiError {
+    fn from(error: TemplateError) -> Self {
+        Self::invalid_param("messages", error.to_string())
+    }
+}
+
+impl ApiError {
+    /// A refusal of the engine. `retry_after` is for the full queue.
+    pub fn of_submit(error: SubmitError, retry_after: u64) -> Self {
+        match error {
+            SubmitError::QueueFull { limit } => Self::queue_full(limit, retry_after),
+            SubmitError::PromptTooLong { .. } | SubmitError::DoesNotFit { .. } => {
+                Self { code: Some("context_length_exceeded"), ..Self::invalid_param("messages", error.to_string()) }
+            }
+            SubmitError::EmptyPrompt | SubmitError::UnknownToken { .. } => {
+                Self::invalid_param("prompt", error.to_string())
+            }
+            SubmitError::Params(error) => error.into(),
+            SubmitError::Stopped => Self::unavailable("the server is shutting down"),
+        }
+    }
+}

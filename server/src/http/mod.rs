@@ -1,0 +1,3 @@
+//! The HTTP side: OpenAI's API over the engine.
+
+pub mod error;
