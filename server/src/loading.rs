@@ -1,5 +1,6 @@
 //! From a path and the settings to an engine that runs: everything a command needs, sized before it is allocated.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
@@ -74,6 +75,27 @@ impl Opened {
     pub fn text_tensors(&self) -> impl Iterator<Item = (&str, &TensorEntry)> {
         let tensors = self.checkpoint.directory.tensors.iter().map(|(name, entry)| (name.as_str(), entry));
         tensors.filter(|(name, _)| self.names.cover(name, self.spec.tied_embeddings))
+    }
+
+    /// Parameters of the text model.
+    pub fn num_parameters(&self) -> u64 {
+        self.text_tensors().map(|(_, entry)| entry.shape.iter().product::<usize>() as u64).sum()
+    }
+
+    /// The type that most of the weights are stored in.
+    pub fn main_type(&self) -> String {
+        let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
+        self.text_tensors().for_each(|(_, entry)| *bytes.entry(entry.type_name()).or_default() += entry.bytes);
+        bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map_or_else(String::new, |(name, _)| name.to_owned())
+    }
+
+    /// Tokens that end a sequence: the tokenizer's, and those that the checkpoint's generation settings name.
+    pub fn end_tokens(&self, tokenizer: &Tokenizer) -> Vec<u32> {
+        let mut ids = tokenizer.special_tokens().end_of_generation.clone();
+        ids.extend(&self.generation.eos_token_ids);
+        ids.sort_unstable();
+        ids.dedup();
+        ids
     }
 
     /// The context and the cache that `settings` give this model.

@@ -1,9 +1,169 @@
 //! `taper serve`: the HTTP server.
 
-use anyhow::{Result, bail};
+use std::path::Path;
+use std::sync::Arc;
+
+use actix_web::web::Data;
+use anyhow::{Context, Result, bail};
+use taper_openapi::models::{ModelCard, ModelMeta};
+use taper_openapi::object::ModelName;
+use taper_openapi::props::{DefaultGenerationSettings, DefaultParams, Modalities, Props};
+use taper_server::engine::sampling::{SamplingOverrides, SamplingParams};
+use taper_server::http::serve::{Ended, Listening, Signals, listen, until_the_end};
+use taper_server::http::service::{Server, Service, unix_time};
+use taper_server::http::status::build_info;
+use taper_server::loading::{Opened, Running, start};
 use taper_server::settings::Settings;
 
+use super::progress::LoadBar;
+
 /// Loads the model and serves it until a signal ends it.
-pub fn run(_settings: &Settings) -> Result<()> {
-    bail!("the HTTP server is under construction")
+pub fn run(settings: &Settings) -> Result<()> {
+    // What is wrong with the file is told before a port is open.
+    let opened = Opened::open(&settings.model)?;
+    actix_web::rt::System::new().block_on(serve(settings, opened))
+}
+
+async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
+    let server = Data::new(Server::new(settings.server.clone()));
+    let address = (settings.server.host.as_str(), settings.server.port);
+    let Listening { address, handle } =
+        listen(server.clone()).with_context(|| format!("cannot listen on {}:{}", address.0, address.1))?;
+    let loaded = actix_web::web::block({
+        let (settings, server) = (settings.clone(), server.clone());
+        move || load(&settings, opened, &server)
+    });
+    // Before there is anything to drain, a signal ends the process at once.
+    let mut signals = Signals::new()?;
+    let (service, running) = tokio::select! {
+        loaded = loaded => loaded??,
+        () = signals.next() => return Ok(()),
+    };
+    drop(signals);
+    let service = Arc::new(service);
+    server.open(Arc::clone(&service));
+    actix_web::rt::spawn({
+        let service = Arc::clone(&service);
+        async move { service.pulse.watch(&service.engine).await }
+    });
+    announce(&format!("http://{address}{}", settings.server.api_prefix), &service, settings);
+    match until_the_end(&server, &service.engine, running.thread, &handle).await? {
+        Ended::Drained => Ok(()),
+        Ended::Aborted => {
+            tracing::warn!("some answers were cut off by the shutdown");
+            Ok(())
+        }
+        Ended::EngineStopped => bail!("the engine has stopped; its last lines in the log say why"),
+    }
+}
+
+fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service, Running)> {
+    let tokenizer = Arc::new(opened.tokenizer()?);
+    let template = opened.chat_template(&tokenizer, &settings.run)?;
+    let mut bar = LoadBar::new();
+    let running =
+        start(&opened, opened.end_tokens(&tokenizer), &settings.engine, &mut |done, total| bar.update(done, total))?;
+    bar.finish();
+    let file_name = file_name(&settings.model);
+    let stem = if settings.model.is_dir() { file_name.as_str() } else { file_name.trim_end_matches(".gguf") };
+    let name = settings.server.alias.clone().unwrap_or_else(|| stem.to_owned());
+    let sampling = SamplingOverrides::merge(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);
+    let max_model_len = running.engine.max_sequence_len().min(running.capacity.max_model_len);
+    let text_of = |id: Option<u32>| {
+        id.map_or_else(String::new, |id| String::from_utf8_lossy(tokenizer.token_bytes(id)).into_owned())
+    };
+    let special = tokenizer.special_tokens();
+    let props = Props {
+        default_generation_settings: DefaultGenerationSettings {
+            n_ctx: max_model_len as u64,
+            params: default_params(&SamplingOverrides::resolve(&[sampling.clone()])),
+        },
+        total_slots: settings.engine.parallel as u64,
+        model_path: file_name.clone(),
+        model_alias: name.clone(),
+        chat_template: template.source(),
+        bos_token: text_of(special.bos),
+        eos_token: text_of(special.eos),
+        build_info: build_info(),
+        modalities: Modalities::default(),
+    };
+    let service = Service {
+        other_name: Some(stem.to_owned()).filter(|stem| *stem != name),
+        card: card(&opened, &name, max_model_len, &tokenizer),
+        fingerprint: format!("taper-{}", build_info()),
+        engine: running.engine.clone(),
+        defaults: sampling,
+        max_model_len,
+        num_slots: settings.engine.parallel,
+        slots: Arc::default(),
+        pulse: Default::default(),
+        metrics: Arc::clone(&server.metrics),
+        name,
+        tokenizer,
+        template,
+        props,
+    };
+    Ok((service, running))
+}
+
+/// The last part of the path: what may be told to clients.
+fn file_name(path: &Path) -> String {
+    let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    full.file_name().unwrap_or(full.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn card(opened: &Opened, name: &str, max_model_len: usize, tokenizer: &taper_server::text::Tokenizer) -> ModelCard {
+    ModelCard {
+        id: name.to_owned(),
+        object: ModelName::Name,
+        created: unix_time(),
+        owned_by: "taper".to_owned(),
+        max_model_len: max_model_len as u64,
+        meta: ModelMeta {
+            n_vocab: tokenizer.vocab_size() as u64,
+            n_ctx: max_model_len as u64,
+            n_ctx_train: opened.spec.max_position as u64,
+            n_embd: opened.spec.hidden_size as u64,
+            n_params: opened.num_parameters(),
+            size: opened.weight_bytes(),
+            quantization: opened.main_type(),
+            family: opened.family.name.to_owned(),
+        },
+    }
+}
+
+fn default_params(params: &SamplingParams) -> DefaultParams {
+    let max_tokens = params.max_tokens.map_or(-1, |tokens| tokens as i64);
+    DefaultParams {
+        temperature: params.temperature.into(),
+        top_k: params.top_k as u64,
+        top_p: params.top_p.into(),
+        min_p: params.min_p.into(),
+        typical_p: params.typical_p.into(),
+        repeat_penalty: params.repetition_penalty.into(),
+        repeat_last_n: params.repeat_last_n.into(),
+        presence_penalty: params.presence_penalty.into(),
+        frequency_penalty: params.frequency_penalty.into(),
+        seed: params.seed,
+        max_tokens,
+        n_predict: max_tokens,
+        ignore_eos: params.ignore_eos,
+        stop: Vec::new(),
+    }
+}
+
+/// Where everything is, and one line that works.
+fn announce(url: &str, service: &Service, settings: &Settings) {
+    let key = if settings.server.api_keys.is_empty() && settings.server.api_key_file.is_none() {
+        ""
+    } else {
+        " -H 'Authorization: Bearer YOUR_KEY'"
+    };
+    eprintln!(
+        "{} is served with a context of {} tokens, up to {} requests at once.\n  \
+         API         {url}/v1\n  Swagger UI  {url}/docs/\n  metrics     {url}/metrics\n\
+         Try it:\n  curl {url}/v1/chat/completions -H 'Content-Type: application/json'{key} \
+         -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'",
+        service.name, service.max_model_len, service.num_slots
+    );
 }

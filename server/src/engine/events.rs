@@ -26,6 +26,13 @@ pub enum FinishReason {
     Error(String),
 }
 
+impl FinishReason {
+    /// Whether the request failed.
+    pub fn is_error(&self) -> bool {
+        matches!(self, Self::Error(_))
+    }
+}
+
 /// Token counts of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {

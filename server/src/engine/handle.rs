@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -55,6 +56,32 @@ pub(super) struct Submission {
     pub(super) events: UnboundedSender<Event>,
     pub(super) submitted: Instant,
     pub(super) place: Place,
+    pub(super) progress: Arc<Progress>,
+}
+
+/// How far a request is, for whoever looks: the worker stores, anyone loads.
+#[derive(Debug, Default)]
+pub struct Progress {
+    pub(super) running: AtomicBool,
+    pub(super) cached: AtomicUsize,
+    pub(super) computed: AtomicUsize,
+}
+
+impl Progress {
+    /// Whether it has taken part in a step; before that it waits.
+    pub fn is_running(&self) -> bool {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    /// Tokens that were found in the prefix cache.
+    pub fn cached(&self) -> usize {
+        self.cached.load(Ordering::Relaxed)
+    }
+
+    /// Tokens whose K and V exist, cached ones included; after a preemption it begins again.
+    pub fn computed(&self) -> usize {
+        self.computed.load(Ordering::Relaxed)
+    }
 }
 
 /// What the callers' threads and the worker share; all of it atomic.
@@ -120,15 +147,22 @@ impl EngineHandle {
         let sampler = Sampler::new(params, prompt.len());
         let (seed, max_tokens) = (sampler.seed(), stop.max_new_tokens);
         let submitted = Instant::now();
-        let submission = Submission { id, prompt, stop, cache_salt, sampler, events, submitted, place };
+        let progress = Arc::new(Progress::default());
+        let watched = Arc::clone(&progress);
+        let submission = Submission { id, prompt, stop, cache_salt, sampler, events, submitted, place, progress };
         self.commands.send(Command::Submit(Box::new(submission))).ok().ok_or(SubmitError::Stopped)?;
         let commands = self.commands.clone();
-        Ok(RequestHandle { id, seed, max_tokens, events: receiver, commands, finished: false })
+        Ok(RequestHandle { id, seed, max_tokens, events: receiver, commands, progress: watched, finished: false })
     }
 
     /// The engine's numbers as of its last step.
     pub fn stats(&self) -> EngineStats {
         self.shared.stats.load()
+    }
+
+    /// Whether requests are taken: no after a shutdown was asked for or the engine's thread has failed.
+    pub fn is_accepting(&self) -> bool {
+        self.shared.accepting.load(Ordering::Acquire)
     }
 
     /// Tokens of the longest sequence, prompt and output, that context and cache have room for.
@@ -173,6 +207,7 @@ pub struct RequestHandle {
     /// Holds at most `max_tokens` events and the last one, so it needs no bound of its own.
     events: UnboundedReceiver<Event>,
     commands: Sender<Command>,
+    progress: Arc<Progress>,
     finished: bool,
 }
 
@@ -187,13 +222,22 @@ impl RequestHandle {
         self.max_tokens
     }
 
+    /// How far the request is.
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
     /// The next event; `None` after [`Event::Finished`], which always comes.
     pub async fn recv(&mut self) -> Option<Event> {
+        std::future::poll_fn(|context| self.poll_recv(context)).await
+    }
+
+    /// The same for callers that wait for several requests at once.
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
         if self.finished {
-            return None;
+            return Poll::Ready(None);
         }
-        let event = self.events.recv().await;
-        Some(self.note(event))
+        self.events.poll_recv(context).map(|event| Some(self.note(event)))
     }
 
     /// The same for callers outside an async runtime.

@@ -13,7 +13,7 @@ use taper_models::batch::Batch;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::events::{Event, FinishReason, Timings, Usage};
-use super::handle::{Command, Place, Shared, Shutdown, Submission};
+use super::handle::{Command, Place, Progress, Shared, Shutdown, Submission};
 use super::runner::{Logits, ModelRunner, RunnerError};
 use super::sampling::Sampler;
 use super::scheduler::Scheduler;
@@ -42,6 +42,7 @@ struct ActiveRequest {
     started: Option<Instant>,
     first_token: Option<Instant>,
     place: Place,
+    progress: Arc<Progress>,
 }
 
 impl<R: ModelRunner> Worker<R> {
@@ -93,10 +94,11 @@ impl<R: ModelRunner> Worker<R> {
     }
 
     fn accept(&mut self, submission: Submission) {
-        let Submission { id, prompt, stop, cache_salt, sampler, events, submitted, place } = submission;
+        let Submission { id, prompt, stop, cache_salt, sampler, events, submitted, place, progress } = submission;
         self.scheduler.submit(id, prompt, stop, cache_salt.as_deref());
         let (cached_tokens, started, first_token) = (0, None, None);
-        let request = ActiveRequest { sampler, events, cached_tokens, submitted, started, first_token, place };
+        let request =
+            ActiveRequest { sampler, events, cached_tokens, submitted, started, first_token, place, progress };
         self.requests.insert(id, request);
         // It was on its way when the shutdown was asked for.
         if self.draining {
@@ -138,12 +140,17 @@ impl<R: ModelRunner> Worker<R> {
             if request.started.is_none() {
                 request.started = Some(now);
                 request.cached_tokens = sequence.cached();
+                request.progress.running.store(true, Ordering::Relaxed);
+                request.progress.cached.store(sequence.cached(), Ordering::Relaxed);
             }
         }
     }
 
     fn apply(&mut self, mut logits: Logits) {
         let complete = self.scheduler.commit();
+        for sequence in self.scheduler.sequences() {
+            self.requests[&sequence.id()].progress.computed.store(sequence.computed(), Ordering::Relaxed);
+        }
         for (id, row) in complete.into_iter().zip(logits.rows.chunks_exact_mut(logits.vocab_size)) {
             if let Some(reason) = self.sample(id, row) {
                 self.finish(id, reason);

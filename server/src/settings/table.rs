@@ -510,7 +510,7 @@ pub(super) static TABLE: &[Setting] = &[
     setting("strict-params", "", Kind::Switch { set: |s, v| s.server.strict_params = v })
         .default("false")
         .of(LIMITS, HTTP)
-        .help("Refuse requests with unknown fields, instead of naming them in the header X-Ignored-Params"),
+        .help("Refuse requests with unknown fields, instead of naming them in the header X-Ignored"),
     setting(
         "slow-client-timeout",
         "SECONDS",

@@ -3,7 +3,7 @@
 use super::{Detokenizer, StopMatcher, StopStep};
 
 /// What one token adds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputStep {
     /// Text to send now; often empty.
     pub text: String,

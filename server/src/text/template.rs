@@ -125,6 +125,11 @@ impl ChatTemplate {
         self.is_fallback
     }
 
+    /// The template for ordinary chat, as Jinja.
+    pub fn source(&self) -> String {
+        self.environment.get_template(DEFAULT).map(|template| template.source().to_owned()).unwrap_or_default()
+    }
+
     /// Stop strings that the form needs besides the model's own end tokens.
     pub fn stop_strings(&self) -> &'static [&'static str] {
         if self.is_fallback { &[FALLBACK_STOP] } else { &[] }

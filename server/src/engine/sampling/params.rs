@@ -154,6 +154,19 @@ impl SamplingOverrides {
         params
     }
 
+    /// Several layers as one, each overriding those before it.
+    pub fn merge(layers: &[Self]) -> Self {
+        let mut merged = Self::default();
+        macro_rules! set {
+            ($($field:ident),*) => {
+                $(merged.$field = layers.iter().rev().find_map(|layer| layer.$field.clone());)*
+            };
+        }
+        set!(temperature, top_k, top_p, min_p, typical_p, repetition_penalty, repeat_last_n, frequency_penalty);
+        set!(presence_penalty, logit_bias, min_tokens, stop_token_ids, ignore_eos, seed, max_tokens, logprobs);
+        merged
+    }
+
     fn apply(&self, params: &mut SamplingParams) {
         macro_rules! set {
             ($($field:ident),*) => {

@@ -1,0 +1,111 @@
+//! What a client asks of `POST /v1/chat/completions`.
+
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::message::Message;
+use crate::body::{Body, BodyError, Unknown, read};
+use crate::sampling::SamplingFields;
+
+/// A conversation, and how to continue it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, ToSchema)]
+pub struct ChatRequest {
+    /// The conversation so far, oldest message first.
+    #[schema(min_items = 1)]
+    pub messages: Vec<Message>,
+    #[serde(flatten)]
+    pub sampling: SamplingFields,
+
+    /// OpenAI's newer name for `max_tokens`; of both, this one counts.
+    #[schema(minimum = 1, maximum = 9223372036854775807_i64)]
+    pub max_completion_tokens: Option<i64>,
+    /// Whether to report the log-probability of each token of the answer.
+    #[schema(default = false)]
+    pub logprobs: Option<bool>,
+    /// Number of most likely tokens to report beside each; only with `logprobs`.
+    #[schema(minimum = 0, maximum = 20)]
+    pub top_logprobs: Option<i64>,
+
+    /// Variables for the model's chat template, for example `{"enable_thinking": false}` (llama-server, vLLM).
+    #[schema(value_type = Option<Object>)]
+    pub chat_template_kwargs: Option<Value>,
+    /// Whether the template opens an answer after the last message (vLLM).
+    #[schema(default = true)]
+    pub add_generation_prompt: Option<bool>,
+    /// Whether the last message is left open, for the answer to go on with it (vLLM). Excludes
+    /// `add_generation_prompt`.
+    #[schema(default = false)]
+    pub continue_final_message: Option<bool>,
+
+    /// Tools that the model may call. Not supported yet: refused unless empty.
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub tools: Option<Value>,
+    /// Whether tools may or must be called: `none`, `auto`, `required` or one tool. Not supported yet.
+    #[schema(value_type = Option<Value>)]
+    pub tool_choice: Option<Value>,
+    /// Whether several tools may be called at once. Without tools it has no effect.
+    #[schema(value_type = Option<bool>)]
+    pub parallel_tool_calls: Option<Value>,
+    /// OpenAI's older name for `tools`. Not supported: refused unless empty.
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub functions: Option<Value>,
+    /// OpenAI's older name for `tool_choice`. Not supported yet.
+    #[schema(value_type = Option<Value>)]
+    pub function_call: Option<Value>,
+    /// What the answer must be: `{"type": "text"}`, or JSON, which is not supported yet.
+    #[schema(value_type = Option<Object>)]
+    pub response_format: Option<Value>,
+    /// How much to think: `none`, `minimal`, `low`, `medium`, `high` or more. Not supported yet; templates that know
+    /// it take it from `chat_template_kwargs`.
+    #[schema(value_type = Option<String>)]
+    pub reasoning_effort: Option<Value>,
+    /// How long the answer should be: `low`, `medium` or `high`. Not supported yet.
+    #[schema(value_type = Option<String>)]
+    pub verbosity: Option<Value>,
+    /// What to answer with. Only `["text"]` is supported.
+    #[schema(value_type = Option<Vec<String>>)]
+    pub modalities: Option<Value>,
+    /// Voice and format of a spoken answer. Not supported: refused.
+    #[schema(value_type = Option<Object>)]
+    pub audio: Option<Value>,
+    /// Text that the answer will mostly repeat. Not supported yet.
+    #[schema(value_type = Option<Object>)]
+    pub prediction: Option<Value>,
+    /// How to search the web. Not supported: refused.
+    #[schema(value_type = Option<Object>)]
+    pub web_search_options: Option<Value>,
+
+    /// Whether OpenAI keeps the answer. Taper keeps none.
+    #[schema(value_type = Option<bool>)]
+    pub store: Option<Value>,
+    /// Labels of the request. Have no effect on the answer.
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Value>,
+    /// Priority at OpenAI. Has no effect on the answer.
+    #[schema(value_type = Option<String>)]
+    pub service_tier: Option<Value>,
+    /// Name of the end user, for OpenAI's checks. Has no effect on the answer.
+    #[schema(value_type = Option<String>)]
+    pub safety_identifier: Option<Value>,
+    /// Says which requests begin alike. Not needed: Taper compares the prompts themselves.
+    #[schema(value_type = Option<String>)]
+    pub prompt_cache_key: Option<Value>,
+    /// How long OpenAI keeps a prompt cached. Taper keeps it while there is room.
+    #[schema(value_type = Option<String>)]
+    pub prompt_cache_retention: Option<Value>,
+
+    #[serde(flatten)]
+    #[schema(ignore)]
+    pub unknown: Unknown,
+}
+
+impl Body for ChatRequest {
+    fn unknown(&self) -> &Unknown {
+        &self.unknown
+    }
+
+    fn check_flattened(body: &Value) -> Result<(), BodyError> {
+        read::<SamplingFields>(body).map(drop)
+    }
+}

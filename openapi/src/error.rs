@@ -1,0 +1,122 @@
+//! What a refused request gets: OpenAI's error object, and the responses that carry it.
+
+use serde::{Deserialize, Serialize};
+use utoipa::{ToResponse, ToSchema};
+
+/// The body of every response that is not a success, except `/health` while the model loads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ErrorResponse {
+    /// What went wrong.
+    pub error: ErrorBody,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ErrorBody {
+    /// The rule that was broken, the value that broke it, and what to do.
+    pub message: String,
+    /// Whose mistake it was.
+    #[serde(rename = "type")]
+    pub kind: ErrorType,
+    /// The request field to blame, for example `messages[0].role`; null if there is none.
+    #[schema(required)]
+    pub param: Option<String>,
+    /// A word for programs, for example `context_length_exceeded`; null if there is none.
+    #[schema(required)]
+    pub code: Option<String>,
+}
+
+/// Whose mistake an error was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorType {
+    /// The request is wrong; sending it again will not help.
+    InvalidRequestError,
+    /// The API key is missing or wrong.
+    AuthenticationError,
+    /// There is no such model or route.
+    NotFoundError,
+    /// Too many requests; one may be sent again later.
+    RateLimitError,
+    /// The server failed.
+    ServerError,
+    /// The server loads, drains or has stopped.
+    UnavailableError,
+}
+
+/// The request is wrong: not JSON, a value outside its range, a prompt that does not fit, or a parameter that this
+/// server does not support.
+#[derive(ToResponse)]
+#[response(examples(
+    ("out_of_range" = (summary = "A value outside its range", value = json!({ "error": {
+        "message": "`temperature` is 5; it must be from 0 to 2",
+        "type": "invalid_request_error", "param": "temperature", "code": "invalid_value",
+    } }))),
+    ("too_long" = (summary = "A prompt that does not fit", value = json!({ "error": {
+        "message": "the prompt has 9001 tokens, but the maximum context is 8192 tokens, one of which is needed for the \
+                    answer; shorten the prompt",
+        "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded",
+    } }))),
+    ("unsupported" = (summary = "A parameter that is not supported", value = json!({ "error": {
+        "message": "`tools` is not supported; leave it out",
+        "type": "invalid_request_error", "param": "tools", "code": "unsupported_parameter",
+    } }))),
+))]
+pub(crate) struct BadRequest(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
+
+/// The server was started with API keys, and the request has none of them.
+#[derive(ToResponse)]
+#[response(
+    headers(("www-authenticate" = String, description = "Always `Bearer`.")),
+    example = json!({ "error": {
+        "message": "the API key is missing; send it as `Authorization: Bearer KEY`",
+        "type": "authentication_error", "param": null, "code": "invalid_api_key",
+    } }),
+)]
+pub(crate) struct Unauthorized(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
+
+/// There is no such model.
+#[derive(ToResponse)]
+#[response(example = json!({ "error": {
+    "message": "there is no model \"gpt-4o\" here; GET /v1/models lists what there is",
+    "type": "not_found_error", "param": "model", "code": "model_not_found",
+} }))]
+pub(crate) struct ModelNotFound(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
+
+/// The body is larger than the server takes.
+#[derive(ToResponse)]
+#[response(example = json!({ "error": {
+    "message": "the body has more than 16777216 bytes, the most that is taken",
+    "type": "invalid_request_error", "param": null, "code": "body_too_large",
+} }))]
+pub(crate) struct PayloadTooLarge(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
+
+/// The queue is full. Nothing of the request was done.
+#[derive(ToResponse)]
+#[response(
+    headers(("retry-after" = u64, description = "Seconds after which to try again.")),
+    example = json!({ "error": {
+        "message": "the engine already holds 64 requests, running and queued; try again when one has finished",
+        "type": "rate_limit_error", "param": null, "code": "queue_full",
+    } }),
+)]
+pub(crate) struct TooManyRequests(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
+
+/// The server failed; its log has more.
+#[derive(ToResponse)]
+#[response(example = json!({ "error": {
+    "message": "the model failed on this request; the log has more under this request's id",
+    "type": "server_error", "param": null, "code": "internal_error",
+} }))]
+pub(crate) struct InternalError(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
+
+/// The server cannot generate now: it loads its model, drains before it ends, or its engine has stopped.
+#[derive(ToResponse)]
+#[response(
+    headers(("retry-after" = u64, description = "Seconds after which to try again.")),
+    example = json!({ "error": {
+        "message": "the model is loading; try again later",
+        "type": "unavailable_error", "param": null, "code": "loading",
+    } }),
+)]
+pub(crate) struct Unavailable(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);

@@ -1,0 +1,110 @@
+//! Request fields that chat and text completions share: which model, how tokens are chosen, when to stop, how to
+//! answer.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::values::{LogitBias, Seed, Stop, TokenId};
+
+/// Fields of every request that generates. All are optional, and `null` stands for absent.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, ToSchema)]
+pub struct SamplingFields {
+    /// Id or alias of the model, as in `GET /v1/models`. Default: the served model.
+    pub model: Option<String>,
+    /// Tokens to generate at most. Default: all that context and cache have room for.
+    #[schema(minimum = 1, maximum = 9223372036854775807_i64)]
+    pub max_tokens: Option<i64>,
+    /// Tokens to generate before a stop token may be chosen; at most `max_tokens` (vLLM).
+    #[schema(minimum = 0, maximum = 9223372036854775807_i64, default = 0)]
+    pub min_tokens: Option<i64>,
+    /// Number of answers, each sampled on its own from the same prompt.
+    #[schema(minimum = 1, maximum = 128, default = 1)]
+    pub n: Option<i64>,
+
+    /// Divides the logits: higher is more varied, 0 takes the most likely token. Default: the model's, else 1.
+    #[schema(minimum = 0, maximum = 2)]
+    pub temperature: Option<f64>,
+    /// Keeps the most likely tokens that together hold this probability. Default: the model's, else 1 (off).
+    #[schema(exclusive_minimum = 0, maximum = 1)]
+    pub top_p: Option<f64>,
+    /// Keeps this many of the most likely tokens; 0 and -1 keep all (llama-server, vLLM). Default: the model's, else 0.
+    #[schema(minimum = -1, maximum = 9223372036854775807_i64)]
+    pub top_k: Option<i64>,
+    /// Keeps tokens at least this many times as likely as the most likely one (llama-server, vLLM). Default: the
+    /// model's, else 0 (off).
+    #[schema(minimum = 0, maximum = 1)]
+    pub min_p: Option<f64>,
+    /// Keeps tokens of typical surprise that together hold this probability (llama-server). Default: the model's,
+    /// else 1 (off).
+    #[schema(exclusive_minimum = 0, maximum = 1)]
+    pub typical_p: Option<f64>,
+    /// Divides positive and multiplies negative logits of recent tokens (llama-server; vLLM's name
+    /// `repetition_penalty` is accepted too, but not both at once). Default: the model's, else 1 (off).
+    #[serde(alias = "repetition_penalty")]
+    #[schema(minimum = 0.01, maximum = 100)]
+    pub repeat_penalty: Option<f64>,
+    /// Number of last tokens, prompt included, that `repeat_penalty` looks at; -1 all, 0 none (llama-server). Default:
+    /// the model's, else 64.
+    #[schema(minimum = -1, maximum = 9223372036854775807_i64)]
+    pub repeat_last_n: Option<i64>,
+    /// Taken off the logit of each token that occurs in the answer.
+    #[schema(minimum = -2, maximum = 2, default = 0)]
+    pub presence_penalty: Option<f64>,
+    /// Taken off the logit of each token once per occurrence in the answer.
+    #[schema(minimum = -2, maximum = 2, default = 0)]
+    pub frequency_penalty: Option<f64>,
+    /// Added to the logits of the given tokens: -100 as good as bans, 100 as good as forces.
+    pub logit_bias: Option<LogitBias>,
+    /// Seed of the random stream: same seed, same request, same text. Default: drawn at random.
+    pub seed: Option<Seed>,
+
+    /// Text that ends the answer, and is not part of it unless `include_stop_str_in_output` says so.
+    pub stop: Option<Stop>,
+    /// Tokens that end the answer besides the model's own (vLLM).
+    pub stop_token_ids: Option<Vec<TokenId>>,
+    /// Whether the stop string that ended the answer is part of it (vLLM).
+    #[schema(default = false)]
+    pub include_stop_str_in_output: Option<bool>,
+    /// Whether the model's end tokens are tokens like any other (llama-server, vLLM).
+    #[schema(default = false)]
+    pub ignore_eos: Option<bool>,
+    /// Whether control tokens such as `<|im_end|>` are left out of the text (vLLM).
+    #[schema(default = true)]
+    pub skip_special_tokens: Option<bool>,
+    /// Whether the tokenizer puts its own tokens, such as a beginning of sequence, before the prompt (vLLM). Default:
+    /// yes for text, no for a chat, whose template writes them.
+    pub add_special_tokens: Option<bool>,
+
+    /// Whether to answer piece by piece, as server-sent events.
+    #[schema(default = false)]
+    pub stream: Option<bool>,
+    /// What a stream holds besides the text; only with `stream`.
+    pub stream_options: Option<StreamOptions>,
+    /// Whether each chunk of a stream has `timings`, not only the last one (llama-server).
+    #[schema(default = false)]
+    pub timings_per_token: Option<bool>,
+    /// Whether a stream tells how much of the prompt is done, in `prompt_progress` (llama-server).
+    #[schema(default = false)]
+    pub return_progress: Option<bool>,
+
+    /// Whether to use what is cached of earlier prompts (llama-server). The text is the same either way.
+    #[schema(default = true)]
+    pub cache_prompt: Option<bool>,
+    /// Shares cached prompts only with requests of the same salt, so that nobody learns by timing what others asked
+    /// (vLLM).
+    #[schema(min_length = 1)]
+    pub cache_salt: Option<String>,
+    /// Name of the end user. Has no effect on the answer.
+    pub user: Option<String>,
+}
+
+/// What a stream holds besides the text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+pub struct StreamOptions {
+    /// Whether a last chunk, without choices, has the `usage` of the request.
+    #[schema(default = false)]
+    pub include_usage: Option<bool>,
+    /// Whether every chunk has the `usage` up to it (vLLM).
+    #[schema(default = false)]
+    pub continuous_usage_stats: Option<bool>,
+}

@@ -1,0 +1,162 @@
+//! `POST /v1/chat/completions`.
+
+use std::sync::Arc;
+
+use actix_web::web::{Data, Payload};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use taper_openapi::chat::{
+    AssistantRole, ChatChoice, ChatChunk, ChatChunkChoice, ChatCompletion, ChatDelta, ChatMessage, ChatRequest,
+};
+use taper_openapi::object::{ChatChunkName, ChatCompletionName};
+use taper_openapi::usage::FinishReason;
+
+use super::body::{IGNORED, ignored_header, read};
+use super::error::ApiError;
+use super::generation::{Delta, Generation};
+use super::prompt::{Conversation, ConversationOptions};
+use super::request::{Streaming, Valid, valid_chat};
+use super::service::{Server, Service, completion_id, unix_time};
+use super::sse::{EventSender, Gone, stream};
+
+/// Answers a conversation.
+pub async fn completions(
+    server: Data<Server>,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, ApiError> {
+    let service = Arc::clone(server.service()?);
+    let mut body: ChatRequest = read(&request, payload, server.settings.limits.body_bytes).await?;
+    service.check_model(body.sampling.model.as_deref())?;
+    let mut valid = valid_chat(&mut body, service.rules(&server.settings))?;
+    valid.stop.extend(service.template.stop_strings().iter().map(|stop| (*stop).to_owned()));
+    let options = ConversationOptions {
+        kwargs: body.chat_template_kwargs,
+        add_generation_prompt: body.add_generation_prompt,
+        continue_final_message: body.continue_final_message,
+    };
+    let conversation = Conversation::new(body.messages, options, &server.settings.limits)?;
+    let prompt = super::off_thread({
+        let (service, add_special) = (Arc::clone(&service), valid.add_special);
+        move || conversation.encode(&service.template, &service.tokenizer, add_special)
+    })
+    .await?;
+    let generation = Generation::start(&service, &[prompt], &valid, true)?;
+    let head = Head { service, id: completion_id("chatcmpl"), created: unix_time() };
+    let ignored = ignored_header(&valid.ignored);
+    match valid.stream {
+        Some(options) => {
+            let (slow, ping) = (server.settings.slow_client_timeout, server.settings.ping_interval);
+            Ok(stream(slow, ping, ignored, |events| write_chunks(events, head, generation, options)))
+        }
+        None => whole(head, generation, &valid, ignored).await,
+    }
+}
+
+/// What all chunks of a completion have in common.
+struct Head {
+    service: Arc<Service>,
+    id: String,
+    created: u64,
+}
+
+impl Head {
+    fn chunk(&self, choices: Vec<ChatChunkChoice>) -> ChatChunk {
+        ChatChunk {
+            id: self.id.clone(),
+            object: ChatChunkName::Name,
+            created: self.created,
+            model: self.service.name.clone(),
+            system_fingerprint: self.service.fingerprint.clone(),
+            choices,
+            usage: None,
+            timings: None,
+            prompt_progress: None,
+        }
+    }
+}
+
+fn choice(index: usize, delta: ChatDelta, finish_reason: Option<FinishReason>) -> ChatChunkChoice {
+    ChatChunkChoice { index: index as u64, delta, logprobs: None, finish_reason }
+}
+
+fn content(text: String) -> ChatDelta {
+    ChatDelta { content: Some(text), ..ChatDelta::default() }
+}
+
+/// The whole answer at once. If the client leaves, this future is dropped, and the generation with it.
+async fn whole(
+    head: Head,
+    mut generation: Generation,
+    valid: &Valid,
+    ignored: Option<String>,
+) -> Result<HttpResponse, ApiError> {
+    let answers = super::collect(&mut generation).await?;
+    let choices = answers.into_iter().enumerate().map(|(index, (text, finish_reason))| ChatChoice {
+        index: index as u64,
+        message: ChatMessage {
+            role: AssistantRole::Assistant,
+            content: Some(text),
+            refusal: None,
+            reasoning_content: None,
+            tool_calls: None,
+        },
+        logprobs: None,
+        finish_reason,
+    });
+    debug_assert_eq!(generation.num_choices(), valid.n);
+    let completion = ChatCompletion {
+        object: ChatCompletionName::Name,
+        created: head.created,
+        model: head.service.name.clone(),
+        system_fingerprint: head.service.fingerprint.clone(),
+        choices: choices.collect(),
+        usage: generation.usage(),
+        timings: Some(generation.timings(0)),
+        id: head.id,
+    };
+    let mut response: HttpResponseBuilder = HttpResponse::Ok();
+    if let Some(ignored) = ignored {
+        response.insert_header((IGNORED, ignored));
+    }
+    Ok(response.json(completion))
+}
+
+/// Role, text, end, usage, `[DONE]`.
+async fn write_chunks(
+    mut events: EventSender,
+    head: Head,
+    mut generation: Generation,
+    options: Streaming,
+) -> Result<(), Gone> {
+    let role = ChatDelta { role: Some(AssistantRole::Assistant), ..content(String::new()) };
+    for index in 0..generation.num_choices() {
+        events.send(&head.chunk(vec![choice(index, role.clone(), None)])).await?;
+    }
+    while let Some(delta) = super::next_delta(&mut events, &mut generation, options, |progress| ChatChunk {
+        prompt_progress: Some(progress),
+        ..head.chunk(Vec::new())
+    })
+    .await?
+    {
+        let (index, choices, ended) = match delta {
+            Delta::Text { index, text } => (index, vec![choice(index, content(text), None)], false),
+            Delta::Finished { index, text, reason } => {
+                if !text.is_empty() {
+                    events.send(&head.chunk(vec![choice(index, content(text), None)])).await?;
+                }
+                (index, vec![choice(index, ChatDelta::default(), Some(reason))], true)
+            }
+            Delta::Failed(message) => {
+                events.send_error(&ApiError::internal(message)).await?;
+                return events.send_done().await;
+            }
+        };
+        let timings = (ended || options.timings_per_token).then(|| generation.timings(index));
+        let usage = options.usage_in_every_chunk.then(|| generation.usage());
+        events.send(&ChatChunk { timings, usage, ..head.chunk(choices) }).await?;
+    }
+    if options.usage {
+        events.send(&ChatChunk { usage: Some(generation.usage()), ..head.chunk(Vec::new()) }).await?;
+    }
+    events.send_done().await
+}

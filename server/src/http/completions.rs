@@ -1,0 +1,152 @@
+//! `POST /v1/completions`.
+
+use std::sync::Arc;
+
+use actix_web::web::{Data, Payload};
+use actix_web::{HttpRequest, HttpResponse};
+use taper_openapi::completions::{
+    Completion, CompletionChoice, CompletionChunk, CompletionChunkChoice, CompletionRequest,
+};
+use taper_openapi::object::TextCompletionName;
+use taper_openapi::usage::FinishReason;
+
+use super::body::{IGNORED, ignored_header, read};
+use super::error::ApiError;
+use super::generation::{Delta, Generation};
+use super::prompt::text_prompts;
+use super::request::{Streaming, valid_completion};
+use super::service::{Server, Service, completion_id, unix_time};
+use super::sse::{EventSender, Gone, stream};
+
+/// Continues texts.
+pub async fn completions(
+    server: Data<Server>,
+    request: HttpRequest,
+    payload: Payload,
+) -> Result<HttpResponse, ApiError> {
+    let service = Arc::clone(server.service()?);
+    let mut body: CompletionRequest = read(&request, payload, server.settings.limits.body_bytes).await?;
+    service.check_model(body.sampling.model.as_deref())?;
+    let valid = valid_completion(&mut body, service.rules(&server.settings))?;
+    let prompts = super::off_thread({
+        let (server, service, add_special) = (server.clone(), Arc::clone(&service), valid.add_special);
+        move || text_prompts(body.prompt, &service.tokenizer, add_special, &server.settings.limits)
+    })
+    .await?;
+    let echo = body.echo == Some(true);
+    let (tokens, texts): (Vec<_>, Vec<_>) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
+    let texts = if echo { texts } else { Vec::new() };
+    let generation = Generation::start(&service, &tokens, &valid, false)?;
+    let head = Head { service, id: completion_id("cmpl"), created: unix_time(), echo: Echo { texts, n: valid.n } };
+    let ignored = ignored_header(&valid.ignored);
+    match valid.stream {
+        Some(options) => {
+            let (slow, ping) = (server.settings.slow_client_timeout, server.settings.ping_interval);
+            Ok(stream(slow, ping, ignored, |events| write_chunks(events, head, generation, options)))
+        }
+        None => whole(head, generation, ignored).await,
+    }
+}
+
+/// What all chunks of a completion have in common.
+struct Head {
+    service: Arc<Service>,
+    id: String,
+    created: u64,
+    echo: Echo,
+}
+
+/// The prompts' texts, if answers are to begin with them.
+struct Echo {
+    texts: Vec<String>,
+    n: usize,
+}
+
+impl Echo {
+    fn of(&self, choice: usize) -> &str {
+        self.texts.get(choice / self.n).map_or("", String::as_str)
+    }
+}
+
+impl Head {
+    fn chunk(&self, choices: Vec<CompletionChunkChoice>) -> CompletionChunk {
+        CompletionChunk {
+            id: self.id.clone(),
+            object: TextCompletionName::Name,
+            created: self.created,
+            model: self.service.name.clone(),
+            system_fingerprint: self.service.fingerprint.clone(),
+            choices,
+            usage: None,
+            timings: None,
+            prompt_progress: None,
+        }
+    }
+}
+
+fn choice(index: usize, text: String, finish_reason: Option<FinishReason>) -> CompletionChunkChoice {
+    CompletionChunkChoice { index: index as u64, text, logprobs: None, finish_reason }
+}
+
+async fn whole(head: Head, mut generation: Generation, ignored: Option<String>) -> Result<HttpResponse, ApiError> {
+    let answers = super::collect(&mut generation).await?;
+    let choices = answers.into_iter().enumerate().map(|(index, (text, finish_reason))| CompletionChoice {
+        index: index as u64,
+        text: format!("{}{text}", head.echo.of(index)),
+        logprobs: None,
+        finish_reason,
+    });
+    let completion = Completion {
+        id: head.id.clone(),
+        object: TextCompletionName::Name,
+        created: head.created,
+        model: head.service.name.clone(),
+        system_fingerprint: head.service.fingerprint.clone(),
+        choices: choices.collect(),
+        usage: generation.usage(),
+        timings: Some(generation.timings(0)),
+    };
+    let mut response = HttpResponse::Ok();
+    if let Some(ignored) = ignored {
+        response.insert_header((IGNORED, ignored));
+    }
+    Ok(response.json(completion))
+}
+
+/// Echo, text, end, usage, `[DONE]`.
+async fn write_chunks(
+    mut events: EventSender,
+    head: Head,
+    mut generation: Generation,
+    options: Streaming,
+) -> Result<(), Gone> {
+    for index in 0..generation.num_choices() {
+        // Without an echo this is the first sign of life, before the prompt is run.
+        let text = head.echo.of(index).to_owned();
+        events.send(&head.chunk(vec![choice(index, text, None)])).await?;
+    }
+    while let Some(delta) = super::next_delta(&mut events, &mut generation, options, |progress| CompletionChunk {
+        prompt_progress: Some(progress),
+        ..head.chunk(Vec::new())
+    })
+    .await?
+    {
+        let (index, text, finish_reason) = match delta {
+            Delta::Text { index, text } => (index, text, None),
+            Delta::Finished { index, text, reason } => (index, text, Some(reason)),
+            Delta::Failed(message) => {
+                events.send_error(&ApiError::internal(message)).await?;
+                return events.send_done().await;
+            }
+        };
+        let ended = finish_reason.is_some();
+        let timings = (ended || options.timings_per_token).then(|| generation.timings(index));
+        let usage = options.usage_in_every_chunk.then(|| generation.usage());
+        let chunk = head.chunk(vec![choice(index, text, finish_reason)]);
+        events.send(&CompletionChunk { timings, usage, ..chunk }).await?;
+    }
+    if options.usage {
+        events.send(&CompletionChunk { usage: Some(generation.usage()), ..head.chunk(Vec::new()) }).await?;
+    }
+    events.send_done().await
+}

@@ -1,0 +1,283 @@
+//! The answers to one API request while they are made: tokens from the engine become text, in the order they come.
+//!
+//! Dropping a [`Generation`] cancels what still runs, so a client that leaves frees its blocks within one step.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use taper_openapi::usage::{FinishReason, PromptProgress, PromptTokensDetails, Timings, Usage};
+
+use super::error::ApiError;
+use super::request::{Cache, Valid};
+use super::service::Service;
+use super::slots::SlotGuard;
+use crate::engine::sampling::SamplingOverrides;
+use crate::engine::{self, Event, Request, RequestHandle};
+use crate::text::{DecodeOptions, Detokenizer, Output, StopMatcher};
+
+/// What happened to one of the answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    /// More text, never empty.
+    Text { index: usize, text: String },
+    /// The last text, often empty, and why the answer ended.
+    Finished { index: usize, text: String, reason: FinishReason },
+    /// An answer that cannot go on. All answers of the request end with it.
+    Failed(String),
+}
+
+/// One answer.
+struct Choice {
+    handle: RequestHandle,
+    /// `None` once the text has ended.
+    output: Option<Output>,
+    ended: Option<(String, FinishReason)>,
+    done: bool,
+    slot: SlotGuard,
+    prompt_tokens: usize,
+    num_generated: usize,
+    submitted: Instant,
+    first_token: Option<Instant>,
+    last_token: Option<Instant>,
+    engine_timings: engine::Timings,
+}
+
+/// The answers to one request: `n` to each prompt, in the order of the prompts.
+pub struct Generation {
+    service: Arc<Service>,
+    choices: Vec<Choice>,
+    n: usize,
+    /// The choice that is asked first next time, so that none waits for a busy one.
+    turn: usize,
+}
+
+impl Generation {
+    /// Queues `n` requests for each prompt. `starts_text`: the answer begins a text rather than going on with one.
+    pub fn start(
+        service: &Arc<Service>,
+        prompts: &[Vec<u32>],
+        valid: &Valid,
+        starts_text: bool,
+    ) -> Result<Self, ApiError> {
+        let mut choices = Vec::with_capacity(prompts.len() * valid.n);
+        for prompt in prompts {
+            for index in 0..valid.n {
+                choices.push(Choice::start(service, prompt, index, valid, starts_text)?);
+            }
+        }
+        Ok(Self { service: Arc::clone(service), choices, n: valid.n, turn: 0 })
+    }
+
+    pub fn num_choices(&self) -> usize {
+        self.choices.len()
+    }
+
+    /// What happens next; `None` once all answers have ended.
+    pub async fn next(&mut self) -> Option<Delta> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Delta>> {
+        let count = self.choices.len();
+        for offset in 0..count {
+            let index = (self.turn + offset) % count;
+            if self.choices[index].done {
+                continue;
+            }
+            if let Poll::Ready(delta) = self.choices[index].poll_delta(index, &self.service, context) {
+                self.turn = (index + 1) % count;
+                return Poll::Ready(Some(delta));
+            }
+        }
+        if self.choices.iter().all(|choice| choice.done) { Poll::Ready(None) } else { Poll::Pending }
+    }
+
+    /// Token counts so far, over all answers. A prompt counts once, however many answers it has.
+    pub fn usage(&self) -> Usage {
+        let firsts = || self.choices.iter().step_by(self.n.max(1));
+        let prompt_tokens = firsts().map(|choice| choice.prompt_tokens as u64).sum();
+        let completion_tokens = self.choices.iter().map(|choice| choice.num_generated as u64).sum();
+        let cached_tokens = firsts().map(|choice| choice.handle.progress().cached() as u64).sum();
+        Usage {
+            prompt_tokens,
+            completion_tokens,
+            total_tokens: prompt_tokens + completion_tokens,
+            prompt_tokens_details: PromptTokensDetails { cached_tokens },
+            ..Usage::default()
+        }
+    }
+
+    /// Where the time of an answer went so far.
+    pub fn timings(&self, index: usize) -> Timings {
+        self.choices[index].timings()
+    }
+
+    /// How much of the first prompt is done, until its answer begins.
+    pub fn prompt_progress(&self) -> Option<PromptProgress> {
+        let choice = self.choices.first()?;
+        let progress = choice.handle.progress();
+        (choice.first_token.is_none() && progress.is_running()).then(|| PromptProgress {
+            total: choice.prompt_tokens as u64,
+            cache: progress.cached() as u64,
+            processed: progress.computed().min(choice.prompt_tokens) as u64,
+            time_ms: milliseconds(choice.submitted.elapsed()),
+        })
+    }
+}
+
+impl Choice {
+    fn start(
+        service: &Arc<Service>,
+        prompt: &[u32],
+        index: usize,
+        valid: &Valid,
+        starts_text: bool,
+    ) -> Result<Self, ApiError> {
+        // Answers to one prompt must differ, also with a seed.
+        let seed = valid.overrides.seed.map(|seed| seed.wrapping_add(index as u64));
+        let overrides = SamplingOverrides { seed, ..valid.overrides.clone() };
+        let params = SamplingOverrides::resolve(&[service.defaults.clone(), overrides]);
+        let cache_salt = match &valid.cache {
+            Cache::All => None,
+            Cache::Salted(salt) => Some(salt.clone()),
+            Cache::None => Some(uuid::Uuid::new_v4().to_string()),
+        };
+        let request = Request { prompt: prompt.to_vec(), params, cache_salt };
+        let submitted = Instant::now();
+        let handle = service.engine.submit(request).map_err(|error| service.refused(error))?;
+        let options = DecodeOptions { skip_special: valid.skip_special, starts_text };
+        let detokenizer = Detokenizer::new(Arc::clone(&service.tokenizer), options);
+        let stop = StopMatcher::new(valid.stop.clone(), valid.include_stop);
+        let slot = service.slots.enter(handle.progress(), prompt.len(), handle.max_tokens());
+        service.metrics.request_started();
+        Ok(Self {
+            handle,
+            output: Some(Output::new(detokenizer, stop)),
+            ended: None,
+            done: false,
+            slot,
+            prompt_tokens: prompt.len(),
+            num_generated: 0,
+            submitted,
+            first_token: None,
+            last_token: None,
+            engine_timings: engine::Timings::default(),
+        })
+    }
+
+    fn poll_delta(&mut self, index: usize, service: &Service, context: &mut Context<'_>) -> Poll<Delta> {
+        loop {
+            let Poll::Ready(event) = self.handle.poll_recv(context) else { return Poll::Pending };
+            match event {
+                Some(Event::Token { id, .. }) => {
+                    let text = self.take_token(id, service);
+                    if !text.is_empty() && self.ended.is_none() {
+                        return Poll::Ready(Delta::Text { index, text });
+                    }
+                }
+                Some(Event::Finished { reason, timings, .. }) => {
+                    self.engine_timings = timings;
+                    return Poll::Ready(self.finish(index, reason, service));
+                }
+                // `Finished` is the last event, and after it this choice is done.
+                None => return Poll::Ready(self.finish(index, engine::FinishReason::Cancelled, service)),
+            }
+        }
+    }
+
+    /// The text that a token adds. A stop string ends the text here and the request in the engine.
+    fn take_token(&mut self, id: u32, service: &Service) -> String {
+        let Some(output) = &mut self.output else { return String::new() };
+        let step = output.push(id);
+        self.count_token(service);
+        if step.stopped_by.is_some() {
+            self.output = None;
+            self.handle.cancel();
+            self.ended = Some((step.text, FinishReason::Stop));
+            return String::new();
+        }
+        step.text
+    }
+
+    fn count_token(&mut self, service: &Service) {
+        let now = Instant::now();
+        match self.last_token {
+            None => service.metrics.first_token(now - self.submitted),
+            Some(last) => service.metrics.next_token(now - last),
+        }
+        self.first_token.get_or_insert(now);
+        self.last_token = Some(now);
+        self.num_generated += 1;
+        self.slot.set_decoded(self.num_generated);
+    }
+
+    /// The engine's last word on this answer.
+    fn finish(&mut self, index: usize, reason: engine::FinishReason, service: &Service) -> Delta {
+        self.done = true;
+        if let engine::FinishReason::Stop { .. } = reason
+            && self.output.is_some()
+        {
+            // The stop token is not sent, but it was sampled.
+            self.count_token(service);
+        }
+        let rest = self.output.take().map(Output::finish);
+        let delta = match (self.ended.take(), rest, reason) {
+            (Some((text, reason)), ..) => Delta::Finished { index, text, reason },
+            (None, _, engine::FinishReason::Error(message)) => Delta::Failed(message),
+            (None, _, engine::FinishReason::Cancelled) => Delta::Failed("the request was cancelled".to_owned()),
+            (None, rest, reason) => {
+                let rest = rest.unwrap_or_default();
+                let is_stop = rest.stopped_by.is_some() || matches!(reason, engine::FinishReason::Stop { .. });
+                let reason = if is_stop { FinishReason::Stop } else { FinishReason::Length };
+                Delta::Finished { index, text: rest.text, reason }
+            }
+        };
+        service.metrics.request_finished(&delta, self.submitted.elapsed(), self.prompt_tokens, self.engine_timings);
+        delta
+    }
+
+    fn timings(&self) -> Timings {
+        let progress = self.handle.progress();
+        let cached = progress.cached().min(self.prompt_tokens) as u64;
+        let prompt_n = self.prompt_tokens as u64 - cached;
+        let predicted_n = self.num_generated as u64;
+        let since = |from: Option<Instant>, to: Option<Instant>| {
+            from.zip(to).map_or(0.0, |(from, to)| milliseconds(to.saturating_duration_since(from)))
+        };
+        // While it runs, the engine has not told its own timings yet.
+        let (queue_ms, prompt_ms) = if self.done {
+            (milliseconds(self.engine_timings.queue), milliseconds(self.engine_timings.prefill))
+        } else {
+            (0.0, since(Some(self.submitted), self.first_token))
+        };
+        let predicted_ms = since(self.first_token, self.last_token);
+        let per = |ms: f64, n: u64| if n == 0 { 0.0 } else { ms / n as f64 };
+        let rate = |n: u64, ms: f64| if ms > 0.0 { n as f64 * 1e3 / ms } else { 0.0 };
+        // Between n tokens lie n - 1 steps.
+        let steps = predicted_n.saturating_sub(1);
+        Timings {
+            cache_n: cached,
+            prompt_n,
+            prompt_ms,
+            prompt_per_token_ms: per(prompt_ms, prompt_n),
+            prompt_per_second: rate(prompt_n, prompt_ms),
+            predicted_n,
+            predicted_ms,
+            predicted_per_token_ms: per(predicted_ms, steps),
+            predicted_per_second: rate(steps, predicted_ms),
+            queue_ms,
+        }
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        self.choices.iter().filter(|choice| !choice.done).for_each(|_| self.service.metrics.request_abandoned());
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}

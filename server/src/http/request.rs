@@ -1,0 +1,323 @@
+//! From what a client sent to what can be run: every field is honoured, refused by name, or named as ignored.
+//!
+//! What passes is [`Valid`]; the engine's own rules (`engine/request.rs`) are checked once more where they are kept,
+//! but nothing behind this file looks at wire types of a request again.
+
+use taper_openapi::chat::ChatRequest;
+use taper_openapi::completions::CompletionRequest;
+use taper_openapi::sampling::SamplingFields;
+use taper_openapi::values::{Bias, BiasTarget, LogitBias, Seed, Stop, TokenId};
+
+use super::error::ApiError;
+use crate::engine::sampling::SamplingOverrides;
+use crate::settings::RequestLimits;
+use crate::text::{EncodeOptions, Tokenizer};
+
+/// How an answer is to be made and sent. Every number is within its rule.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Valid {
+    /// What the request says of sampling, as the last layer above the defaults.
+    pub overrides: SamplingOverrides,
+    /// Answers to each prompt.
+    pub n: usize,
+    pub stop: Vec<String>,
+    /// The stop string that ends an answer is part of it.
+    pub include_stop: bool,
+    /// Control tokens are left out of the text.
+    pub skip_special: bool,
+    /// The tokenizer's own tokens around the prompt. `None`: as is usual for the kind of prompt.
+    pub add_special: Option<bool>,
+    /// How to stream; `None`: the whole answer at once.
+    pub stream: Option<Streaming>,
+    pub cache: Cache,
+    /// Fields that were sent and change nothing.
+    pub ignored: Vec<String>,
+}
+
+/// What a stream holds besides the text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Streaming {
+    /// A last chunk with the usage.
+    pub usage: bool,
+    /// The usage in every chunk.
+    pub usage_in_every_chunk: bool,
+    /// Timings in every chunk.
+    pub timings_per_token: bool,
+    /// Chunks that tell how much of the prompt is done.
+    pub progress: bool,
+}
+
+/// With whom a request shares cached prefixes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Cache {
+    #[default]
+    All,
+    /// Those of the same salt.
+    Salted(String),
+    None,
+}
+
+/// What a request is checked against.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    pub limits: &'a RequestLimits,
+    pub strict: bool,
+    pub tokenizer: &'a Tokenizer,
+}
+
+/// Checks a chat request, its messages aside (`prompt.rs`).
+pub fn valid_chat(request: &mut ChatRequest, rules: Rules) -> Result<Valid, ApiError> {
+    refuse_unsupported_chat(request)?;
+    let ignored = [
+        ("user", request.sampling.user.is_some()),
+        ("metadata", request.metadata.is_some()),
+        ("store", request.store.is_some()),
+        ("service_tier", request.service_tier.is_some()),
+        ("safety_identifier", request.safety_identifier.is_some()),
+        ("prompt_cache_key", request.prompt_cache_key.is_some()),
+        ("prompt_cache_retention", request.prompt_cache_retention.is_some()),
+        ("prediction", request.prediction.is_some()),
+        ("parallel_tool_calls", request.parallel_tool_calls.is_some()),
+    ];
+    let mut fields = std::mem::take(&mut request.sampling);
+    if let Some(max) = request.max_completion_tokens {
+        if fields.max_tokens.is_some_and(|other| other != max) {
+            let message = "`max_tokens` and `max_completion_tokens` differ; give one of them";
+            return Err(ApiError::invalid_param("max_completion_tokens", message));
+        }
+        fields.max_tokens = Some(max);
+    }
+    valid(fields, &ignored, &request.unknown, rules)
+}
+
+/// Checks a completion request, its prompts aside.
+pub fn valid_completion(request: &mut CompletionRequest, rules: Rules) -> Result<Valid, ApiError> {
+    if request.suffix.as_deref().is_some_and(|suffix| !suffix.is_empty()) {
+        return Err(not_supported("suffix"));
+    }
+    if request.logprobs.is_some() {
+        return Err(not_supported("logprobs"));
+    }
+    let fields = std::mem::take(&mut request.sampling);
+    if request.best_of.is_some_and(|best_of| best_of != fields.n.unwrap_or(1)) {
+        return Err(ApiError::unsupported("best_of", "`best_of` other than `n` is not supported; leave it out"));
+    }
+    let ignored = [("user", fields.user.is_some())];
+    valid(fields, &ignored, &request.unknown, rules)
+}
+
+/// Fields of OpenAI's API that would change the answer and are not there yet.
+fn refuse_unsupported_chat(request: &ChatRequest) -> Result<(), ApiError> {
+    let word = |value: &Option<serde_json::Value>, words: &[&str]| {
+        value.as_ref().is_none_or(|value| words.iter().any(|word| value == word))
+    };
+    let empty = |value: &Option<serde_json::Value>| {
+        value.as_ref().is_none_or(|value| value.as_array().is_some_and(Vec::is_empty))
+    };
+    let text_format = request.response_format.as_ref().is_none_or(|format| format["type"] == "text");
+    let text_only = request.modalities.as_ref().is_none_or(|modalities| *modalities == serde_json::json!(["text"]));
+    let honoured = [
+        ("tools", empty(&request.tools)),
+        ("tool_choice", word(&request.tool_choice, &["none", "auto"])),
+        ("functions", empty(&request.functions)),
+        ("function_call", word(&request.function_call, &["none", "auto"])),
+        ("response_format", text_format),
+        ("logprobs", request.logprobs != Some(true)),
+        ("top_logprobs", request.top_logprobs.is_none_or(|count| count == 0)),
+        ("reasoning_effort", request.reasoning_effort.is_none()),
+        ("verbosity", word(&request.verbosity, &["medium"])),
+        ("modalities", text_only),
+        ("audio", request.audio.is_none()),
+        ("web_search_options", request.web_search_options.is_none()),
+    ];
+    honoured.iter().find(|(_, is_honoured)| !is_honoured).map_or(Ok(()), |(field, _)| Err(not_supported(field)))
+}
+
+fn not_supported(field: &str) -> ApiError {
+    ApiError::unsupported(field, format!("`{field}` is not supported by this server yet; leave it out"))
+}
+
+/// Checks the fields that all requests share.
+fn valid(
+    fields: SamplingFields,
+    without_effect: &[(&str, bool)],
+    unknown: &serde_json::Map<String, serde_json::Value>,
+    rules: Rules,
+) -> Result<Valid, ApiError> {
+    if rules.strict
+        && let Some(name) = unknown.keys().next()
+    {
+        let message = format!("`{name}` is not a field of this request; this server runs with --strict-params");
+        return Err(ApiError::unknown_param(name, message));
+    }
+    let without_effect = without_effect.iter().filter(|(_, given)| *given).map(|(name, _)| (*name).to_owned());
+    let n = whole("n", fields.n, 1, rules.limits.n as i64)?.unwrap_or(1);
+    let stop = fields.stop.clone().map(Stop::into_vec).unwrap_or_default();
+    at_most("stop", stop.len(), rules.limits.stop, "max-stop")?;
+    if stop.iter().any(String::is_empty) {
+        return Err(ApiError::invalid_param("stop", "a stop string is empty; it would end every answer at once"));
+    }
+    let stream = fields.stream == Some(true);
+    if fields.stream_options.is_some() && !stream {
+        return Err(ApiError::invalid_param("stream_options", "`stream_options` is only for `stream: true`"));
+    }
+    let options = fields.stream_options.unwrap_or_default();
+    let every = options.continuous_usage_stats == Some(true);
+    let streaming = Streaming {
+        usage: options.include_usage == Some(true),
+        usage_in_every_chunk: every && options.include_usage == Some(true),
+        timings_per_token: fields.timings_per_token == Some(true),
+        progress: fields.return_progress == Some(true),
+    };
+    let cache = match (fields.cache_prompt, &fields.cache_salt) {
+        (Some(false), _) => Cache::None,
+        (_, Some(salt)) if salt.is_empty() => {
+            return Err(ApiError::invalid_param(
+                "cache_salt",
+                "`cache_salt` is empty; leave it out to share the cache",
+            ));
+        }
+        (_, Some(salt)) => Cache::Salted(salt.clone()),
+        _ => Cache::All,
+    };
+    Ok(Valid {
+        n: n as usize,
+        stop,
+        include_stop: fields.include_stop_str_in_output == Some(true),
+        skip_special: fields.skip_special_tokens != Some(false),
+        add_special: fields.add_special_tokens,
+        stream: stream.then_some(streaming),
+        cache,
+        ignored: without_effect.chain(unknown.keys().cloned()).collect(),
+        overrides: overrides(&fields, rules)?,
+    })
+}
+
+fn overrides(fields: &SamplingFields, rules: Rules) -> Result<SamplingOverrides, ApiError> {
+    let vocab_size = rules.tokenizer.vocab_size();
+    let max_tokens = whole("max_tokens", fields.max_tokens, 1, i64::MAX)?;
+    let stop_token_ids = fields.stop_token_ids.as_deref().map(|ids| {
+        at_most("stop_token_ids", ids.len(), rules.limits.stop, "max-stop")?;
+        token_ids("stop_token_ids", ids, vocab_size)
+    });
+    Ok(SamplingOverrides {
+        temperature: number("temperature", fields.temperature, |t| (0.0..=2.0).contains(&t), "from 0 to 2")?,
+        top_p: number("top_p", fields.top_p, |p| p > 0.0 && p <= 1.0, "above 0 and at most 1")?,
+        top_k: whole("top_k", fields.top_k, -1, i64::MAX)?.map(|k| usize::try_from(k).unwrap_or(0)),
+        min_p: number("min_p", fields.min_p, |p| (0.0..=1.0).contains(&p), "from 0 to 1")?,
+        typical_p: number("typical_p", fields.typical_p, |p| p > 0.0 && p <= 1.0, "above 0 and at most 1")?,
+        repetition_penalty: number(
+            "repeat_penalty",
+            fields.repeat_penalty,
+            |p| (0.01..=100.0).contains(&p),
+            "from 0.01 to 100",
+        )?,
+        repeat_last_n: whole("repeat_last_n", fields.repeat_last_n, -1, i64::from(i32::MAX))?.map(|n| n as i32),
+        presence_penalty: penalty("presence_penalty", fields.presence_penalty)?,
+        frequency_penalty: penalty("frequency_penalty", fields.frequency_penalty)?,
+        logit_bias: fields.logit_bias.as_ref().map(|bias| logit_bias(bias, rules)).transpose()?,
+        seed: fields.seed.and_then(|seed| match seed {
+            Seed::Fixed(seed) => Some(seed),
+            Seed::Random => None,
+        }),
+        max_tokens: max_tokens.map(|tokens| tokens as usize),
+        min_tokens: whole("min_tokens", fields.min_tokens, 0, max_tokens.unwrap_or(i64::MAX))?.map(|n| n as usize),
+        stop_token_ids: stop_token_ids.transpose()?,
+        ignore_eos: fields.ignore_eos,
+        logprobs: None,
+    })
+}
+
+/// The biases by token id: OpenAI's object or llama-server's pairs.
+fn logit_bias(bias: &LogitBias, rules: Rules) -> Result<Vec<(u32, f32)>, ApiError> {
+    const FIELD: &str = "logit_bias";
+    let vocab_size = rules.tokenizer.vocab_size();
+    let amount = |bias: f64| {
+        let rule = |bias: f64| (-100.0..=100.0).contains(&bias);
+        number(FIELD, Some(bias), rule, "from -100 to 100").map(Option::unwrap_or_default)
+    };
+    let biases = match bias {
+        LogitBias::Map(map) => {
+            let entry = |(id, bias): (&String, &f64)| {
+                let id = id.parse().map_err(|_| {
+                    ApiError::invalid_param(FIELD, format!("a key of `{FIELD}` is {id:?}; it must be a token id"))
+                })?;
+                Ok((token_id(FIELD, TokenId(id), vocab_size)?, amount(*bias)?))
+            };
+            map.iter().map(entry).collect::<Result<Vec<_>, ApiError>>()?
+        }
+        LogitBias::Pairs(pairs) => {
+            let mut biases = Vec::new();
+            for (target, bias) in pairs {
+                let bias = match bias {
+                    Bias::Add(bias) => amount(*bias)?,
+                    Bias::Allowed(false) => f32::NEG_INFINITY,
+                    Bias::Allowed(true) => {
+                        let message = format!("a bias of `{FIELD}` is true; it must be a number, or false to ban");
+                        return Err(ApiError::invalid_param(FIELD, message));
+                    }
+                };
+                match target {
+                    BiasTarget::TokenId(id) => biases.push((token_id(FIELD, *id, vocab_size)?, bias)),
+                    BiasTarget::Text(text) => {
+                        let options = EncodeOptions { add_special: false, parse_special: true };
+                        biases.extend(rules.tokenizer.encode(text, options)?.into_iter().map(|id| (id, bias)));
+                    }
+                }
+            }
+            biases
+        }
+    };
+    at_most(FIELD, biases.len(), rules.limits.logit_bias, "max-logit-bias")?;
+    Ok(biases)
+}
+
+/// Token ids of the vocabulary.
+pub fn token_ids(field: &str, ids: &[TokenId], vocab_size: usize) -> Result<Vec<u32>, ApiError> {
+    ids.iter().map(|id| token_id(field, *id, vocab_size)).collect()
+}
+
+fn token_id(field: &str, id: TokenId, vocab_size: usize) -> Result<u32, ApiError> {
+    let known = u32::try_from(id.0).ok().filter(|id| (*id as usize) < vocab_size);
+    known.ok_or_else(|| {
+        let message = format!("`{field}` has token {}; the vocabulary has tokens 0 to {}", id.0, vocab_size - 1);
+        ApiError::invalid_param(field, message)
+    })
+}
+
+/// Refuses more than `limit` items; `setting` changes the limit.
+pub fn at_most(field: &str, count: usize, limit: usize, setting: &str) -> Result<(), ApiError> {
+    if count <= limit {
+        return Ok(());
+    }
+    let message = format!("`{field}` has {count} items; this server takes at most {limit} (its setting {setting})");
+    Err(ApiError::invalid_param(field, message))
+}
+
+fn penalty(field: &'static str, value: Option<f64>) -> Result<Option<f32>, ApiError> {
+    number(field, value, |penalty| (-2.0..=2.0).contains(&penalty), "from -2 to 2")
+}
+
+fn number(
+    field: &'static str,
+    value: Option<f64>,
+    rule: impl Fn(f64) -> bool,
+    range: &str,
+) -> Result<Option<f32>, ApiError> {
+    match value {
+        Some(value) if !rule(value) => {
+            Err(ApiError::invalid_param(field, format!("`{field}` is {value}; it must be {range}")))
+        }
+        value => Ok(value.map(|value| value as f32)),
+    }
+}
+
+fn whole(field: &'static str, value: Option<i64>, min: i64, max: i64) -> Result<Option<i64>, ApiError> {
+    match value {
+        Some(value) if value < min || value > max => {
+            let range = if max == i64::MAX { format!("at least {min}") } else { format!("from {min} to {max}") };
+            Err(ApiError::invalid_param(field, format!("`{field}` is {value}; it must be {range}")))
+        }
+        value => Ok(value),
+    }
+}

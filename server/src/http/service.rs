@@ -1,0 +1,127 @@
+//! The loaded model as the routes see it, and the server around it from before the model is there until it has drained.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use taper_openapi::models::ModelCard;
+use taper_openapi::props::Props;
+
+use super::error::ApiError;
+use super::metrics::Metrics;
+use super::pulse::Pulse;
+use super::request::Rules;
+use super::slots::Slots;
+use crate::engine::sampling::SamplingOverrides;
+use crate::engine::{EngineHandle, SubmitError};
+use crate::settings::ServerSettings;
+use crate::text::{ChatTemplate, Tokenizer};
+
+/// What all routes share.
+pub struct Server {
+    pub settings: ServerSettings,
+    pub metrics: Arc<Metrics>,
+    service: OnceLock<Arc<Service>>,
+    draining: AtomicBool,
+}
+
+impl Server {
+    /// A server whose model is still to come.
+    pub fn new(settings: ServerSettings) -> Self {
+        let metrics = Arc::new(Metrics::new());
+        Self { settings, metrics, service: OnceLock::new(), draining: AtomicBool::new(false) }
+    }
+
+    /// From now on requests are answered.
+    pub fn open(&self, service: Arc<Service>) {
+        // A server has one model; a second call would be a mistake of ours that changes nothing.
+        let _ = self.service.set(service);
+    }
+
+    /// From now on new requests are refused.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// The model, if it is loaded; also while the server drains.
+    pub fn loaded(&self) -> Result<&Arc<Service>, ApiError> {
+        self.service.get().ok_or_else(|| ApiError::unavailable("Loading model"))
+    }
+
+    /// The model, if it takes requests.
+    pub fn service(&self) -> Result<&Arc<Service>, ApiError> {
+        if self.is_draining() {
+            return Err(ApiError::unavailable("the server is shutting down"));
+        }
+        self.loaded()
+    }
+}
+
+/// A loaded model and what is made of it.
+pub struct Service {
+    /// What clients call it.
+    pub name: String,
+    /// Another name by which it may be asked for: the file's, beside an alias.
+    pub other_name: Option<String>,
+    pub engine: EngineHandle,
+    pub tokenizer: Arc<Tokenizer>,
+    pub template: ChatTemplate,
+    /// The checkpoint's generation settings, then the command line's.
+    pub defaults: SamplingOverrides,
+    /// Tokens of a sequence, prompt and answer together.
+    pub max_model_len: usize,
+    pub num_slots: usize,
+    pub card: ModelCard,
+    pub props: Props,
+    /// Changes whenever the same request and seed may give another text.
+    pub fingerprint: String,
+    pub slots: Arc<Slots>,
+    pub pulse: Pulse,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Service {
+    /// Refuses any model but this one. Clients that ask for none mean it.
+    pub fn check_model(&self, asked: Option<&str>) -> Result<(), ApiError> {
+        match asked {
+            Some(asked) if asked != self.name && Some(asked) != self.other_name.as_deref() => {
+                Err(ApiError::model_not_found(asked, &self.name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A token that a prompt may consist of.
+    pub fn any_token(&self) -> u32 {
+        let special = self.tokenizer.special_tokens();
+        special.bos.or(special.eos).filter(|id| (*id as usize) < self.tokenizer.vocab_size()).unwrap_or(0)
+    }
+
+    /// What requests are checked against.
+    pub fn rules<'a>(&'a self, settings: &'a ServerSettings) -> Rules<'a> {
+        Rules { limits: &settings.limits, strict: settings.strict_params, tokenizer: &self.tokenizer }
+    }
+
+    /// Why the engine did not take a request, as the client hears it.
+    pub fn refused(&self, error: SubmitError) -> ApiError {
+        self.metrics.request_refused(&error);
+        ApiError::of_submit(error, self.metrics.seconds_until_place())
+    }
+}
+
+/// Seconds since 1970.
+pub fn unix_time() -> u64 {
+    // A clock before 1970 is no reason to fail.
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// Numbers completions within this process.
+pub fn completion_id(kind: &str) -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let random = uuid::Uuid::new_v4().simple().to_string();
+    format!("{kind}-{}{:x}", &random[..20], NEXT.fetch_add(1, Ordering::Relaxed))
+}

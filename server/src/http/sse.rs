@@ -1,0 +1,109 @@
+//! Server-sent events: what a stream of chunks is on the wire, and how it is kept alive and bounded.
+//!
+//! A task of its own makes the events and puts them into a bounded channel. A client that reads slowly makes the task
+//! wait; one that does not read at all, or has left, ends it, and with it the request.
+
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use actix_web::web::Bytes;
+use futures_util::stream::poll_fn;
+use serde::Serialize;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::error::ApiError;
+
+/// Events that wait for the client. A few, so that a client's short pause does not stop the sampling of text.
+const BUFFERED_EVENTS: usize = 32;
+
+/// The client has left, or does not read.
+#[derive(Debug)]
+pub struct Gone;
+
+/// The writing end of a stream.
+pub struct EventSender {
+    events: Sender<Bytes>,
+    slow_client_timeout: Duration,
+    ping_interval: Duration,
+    last_sent: Instant,
+}
+
+impl EventSender {
+    /// Sends one event with `data` as JSON.
+    pub async fn send(&mut self, data: &impl Serialize) -> Result<(), Gone> {
+        let json = serde_json::to_vec(data).expect("wire types have string keys and finite numbers");
+        self.send_bytes(&[b"data: ", json.as_slice(), b"\n\n"].concat()).await
+    }
+
+    /// The error as an event.
+    pub async fn send_error(&mut self, error: &ApiError) -> Result<(), Gone> {
+        self.send(&error.body()).await
+    }
+
+    /// OpenAI's end of a stream.
+    pub async fn send_done(&mut self) -> Result<(), Gone> {
+        self.send_bytes(b"data: [DONE]\n\n").await
+    }
+
+    /// Waits for `next`, and sends comments meanwhile if it takes long. `Err` as soon as the client has left.
+    pub async fn wait<T>(&mut self, next: impl Future<Output = T>) -> Result<T, Gone> {
+        tokio::pin!(next);
+        loop {
+            let ping = self.last_sent + self.ping_interval;
+            tokio::select! {
+                biased;
+                () = self.events.closed() => return Err(Gone),
+                value = &mut next => return Ok(value),
+                () = sleep_until(ping), if !self.ping_interval.is_zero() => {
+                    self.send_bytes(b": still working\n\n").await?;
+                }
+            }
+        }
+    }
+
+    async fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        let sent = timeout(self.slow_client_timeout, self.events.send(Bytes::copy_from_slice(bytes))).await;
+        self.last_sent = Instant::now();
+        match sent {
+            Ok(sent) => sent.map_err(|_| Gone),
+            Err(_) => {
+                tracing::warn!("a client did not read its stream for {:?}; its request ends", self.slow_client_timeout);
+                Err(Gone)
+            }
+        }
+    }
+}
+
+/// A response that streams what `write` sends, and the comments in between.
+pub fn stream<F>(
+    slow_client_timeout: Duration,
+    ping_interval: Duration,
+    ignored: Option<String>,
+    write: impl FnOnce(EventSender) -> F,
+) -> HttpResponse
+where
+    F: Future<Output = Result<(), Gone>> + 'static,
+{
+    let (events, receiver) = channel(BUFFERED_EVENTS);
+    let sender = EventSender { events, slow_client_timeout, ping_interval, last_sent: Instant::now() };
+    let task = write(sender);
+    actix_web::rt::spawn(async move {
+        // The client hears no more either way.
+        let _ = task.await;
+    });
+    let mut response = HttpResponse::Ok();
+    response.insert_header((CONTENT_TYPE, "text/event-stream; charset=utf-8"));
+    // For proxies: do not store, do not compress or otherwise hold back (nginx reads the second).
+    response.insert_header((CACHE_CONTROL, "no-cache, no-transform"));
+    response.insert_header(("X-Accel-Buffering", "no"));
+    if let Some(ignored) = ignored {
+        response.insert_header((super::body::IGNORED, ignored));
+    }
+    response.streaming(received(receiver))
+}
+
+fn received(mut receiver: Receiver<Bytes>) -> impl futures_util::Stream<Item = Result<Bytes, actix_web::Error>> {
+    poll_fn(move |context| receiver.poll_recv(context).map(|bytes| bytes.map(Ok)))
+}
