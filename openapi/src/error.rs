@@ -34,8 +34,8 @@ pub enum ErrorType {
     InvalidRequestError,
     /// The API key is missing or wrong.
     AuthenticationError,
-    /// There is no such model or route.
-    NotFoundError,
+    /// The server does not answer under this name.
+    PermissionError,
     /// Too many requests; one may be sent again later.
     RateLimitError,
     /// The server failed.
@@ -78,8 +78,8 @@ pub(crate) struct Unauthorized(#[expect(dead_code, reason = "only its type is re
 /// There is no such model.
 #[derive(ToResponse)]
 #[response(example = json!({ "error": {
-    "message": "there is no model \"gpt-4o\" here; GET /v1/models lists what there is",
-    "type": "not_found_error", "param": "model", "code": "model_not_found",
+    "message": "the model \"gpt-4o\" does not exist here; this server has \"SmolLM2-135M-Instruct\"",
+    "type": "invalid_request_error", "param": "model", "code": "model_not_found",
 } }))]
 pub(crate) struct ModelNotFound(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
 
@@ -96,8 +96,8 @@ pub(crate) struct PayloadTooLarge(#[expect(dead_code, reason = "only its type is
 #[response(
     headers(("retry-after" = u64, description = "Seconds after which to try again.")),
     example = json!({ "error": {
-        "message": "the engine already holds 64 requests, running and queued; try again when one has finished",
-        "type": "rate_limit_error", "param": null, "code": "queue_full",
+        "message": "the server already holds 64 requests, running and queued; try again in about 2 s",
+        "type": "rate_limit_error", "param": null, "code": "rate_limit_exceeded",
     } }),
 )]
 pub(crate) struct TooManyRequests(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);

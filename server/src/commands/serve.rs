@@ -95,6 +95,7 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
         defaults: sampling,
         max_model_len,
         num_slots: settings.engine.parallel,
+        log_prompts: settings.server.log_prompts,
         slots: Arc::default(),
         pulse: Default::default(),
         metrics: Arc::clone(&server.metrics),

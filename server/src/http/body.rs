@@ -1,29 +1,92 @@
 //! Reads a request body: bounded, JSON of the right shape, and not from a web page that was not asked.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CONTENT_TYPE, ORIGIN};
-use actix_web::web::Payload;
+use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ORIGIN};
+use actix_web::web::{BytesMut, Payload};
+use futures_util::StreamExt;
 use taper_openapi::{Body, parse};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::ApiError;
+use super::service::Server;
 
 /// Header that names the request fields which changed nothing.
 pub const IGNORED: &str = "x-ignored";
 
-/// The body as `T`.
-pub async fn read<T: Body>(request: &HttpRequest, payload: Payload, limit: usize) -> Result<T, ApiError> {
+/// How long a client may take to send its body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Room for the bodies of all requests that are being read, so that many large ones cannot exhaust the memory.
+#[derive(Debug, Clone)]
+pub struct BodyMemory {
+    free: Arc<Semaphore>,
+    limit: usize,
+}
+
+/// Room that a body takes, given back when dropped.
+pub struct BodyRoom(Option<OwnedSemaphorePermit>);
+
+impl BodyMemory {
+    pub fn new(limit: usize) -> Self {
+        let limit = limit.min(Semaphore::MAX_PERMITS);
+        Self { free: Arc::new(Semaphore::new(limit)), limit }
+    }
+
+    fn take(&self, room: &mut BodyRoom, bytes: usize) -> Result<(), ApiError> {
+        let full = || {
+            let limit = self.limit;
+            ApiError::unavailable(format!("request bodies of {limit} bytes are being read already; try again soon"))
+        };
+        let bytes = u32::try_from(bytes).map_err(|_| full())?;
+        let more = Arc::clone(&self.free).try_acquire_many_owned(bytes).map_err(|_| full())?;
+        match &mut room.0 {
+            Some(taken) => taken.merge(more),
+            None => room.0 = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// The body as `T`, and the room that it takes until it has become token ids.
+pub async fn read<T: Body>(
+    server: &Server,
+    request: &HttpRequest,
+    payload: Payload,
+) -> Result<(T, BodyRoom), ApiError> {
     check_content_type(request)?;
-    let bytes = match payload.to_bytes_limited(limit).await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(error)) => return Err(ApiError::invalid(format!("the request body could not be read: {error}"))),
-        Err(_) => return Err(ApiError::body_too_large(limit)),
-    };
-    parse(&bytes).map_err(|error| ApiError {
+    let reading = bytes(server, request, payload);
+    let (bytes, room) = tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(|_| {
+        let message = format!("the request body did not arrive within {} s", BODY_TIMEOUT.as_secs());
+        ApiError { status: StatusCode::REQUEST_TIMEOUT, ..ApiError::invalid(message) }
+    })??;
+    let body = parse(&bytes).map_err(|error| ApiError {
         param: error.param().map(str::to_owned),
         code: error.param().map(|_| "invalid_value"),
         ..ApiError::invalid(error.to_string())
-    })
+    })?;
+    Ok((body, room))
+}
+
+async fn bytes(server: &Server, request: &HttpRequest, mut payload: Payload) -> Result<(BytesMut, BodyRoom), ApiError> {
+    let limit = server.settings.limits.body_bytes;
+    let declared = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|declared| declared > limit) {
+        return Err(ApiError::body_too_large(limit));
+    }
+    let (mut body, mut room) = (BytesMut::new(), BodyRoom(None));
+    while let Some(piece) = payload.next().await {
+        let piece = piece.map_err(|error| ApiError::invalid(format!("the request body could not be read: {error}")))?;
+        if body.len() + piece.len() > limit {
+            return Err(ApiError::body_too_large(limit));
+        }
+        server.body_memory.take(&mut room, piece.len())?;
+        body.extend_from_slice(&piece);
+    }
+    Ok((body, room))
 }
 
 /// A browser sends forms and plain text across origins without asking first. Programs may omit the type.

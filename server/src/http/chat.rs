@@ -12,7 +12,7 @@ use taper_openapi::usage::FinishReason;
 
 use super::body::{IGNORED, ignored_header, read};
 use super::error::ApiError;
-use super::generation::{Delta, Generation};
+use super::generation::{Delta, Generation, Kind};
 use super::prompt::{Conversation, ConversationOptions};
 use super::request::{Streaming, Valid, valid_chat};
 use super::service::{Server, Service, completion_id, unix_time};
@@ -25,7 +25,7 @@ pub async fn completions(
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
     let service = Arc::clone(server.service()?);
-    let mut body: ChatRequest = read(&request, payload, server.settings.limits.body_bytes).await?;
+    let (mut body, room): (ChatRequest, _) = read(&server, &request, payload).await?;
     service.check_model(body.sampling.model.as_deref())?;
     let mut valid = valid_chat(&mut body, service.rules(&server.settings))?;
     valid.stop.extend(service.template.stop_strings().iter().map(|stop| (*stop).to_owned()));
@@ -40,7 +40,8 @@ pub async fn completions(
         move || conversation.encode(&service.template, &service.tokenizer, add_special)
     })
     .await?;
-    let generation = Generation::start(&service, &[prompt], &valid, true)?;
+    drop(room);
+    let generation = Generation::start(&service, &[prompt], &valid, Kind::Chat)?;
     let head = Head { service, id: completion_id("chatcmpl"), created: unix_time() };
     let ignored = ignored_header(&valid.ignored);
     match valid.stream {

@@ -12,7 +12,7 @@ use taper_openapi::usage::FinishReason;
 
 use super::body::{IGNORED, ignored_header, read};
 use super::error::ApiError;
-use super::generation::{Delta, Generation};
+use super::generation::{Delta, Generation, Kind};
 use super::prompt::text_prompts;
 use super::request::{Streaming, valid_completion};
 use super::service::{Server, Service, completion_id, unix_time};
@@ -25,7 +25,7 @@ pub async fn completions(
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
     let service = Arc::clone(server.service()?);
-    let mut body: CompletionRequest = read(&request, payload, server.settings.limits.body_bytes).await?;
+    let (mut body, room): (CompletionRequest, _) = read(&server, &request, payload).await?;
     service.check_model(body.sampling.model.as_deref())?;
     let valid = valid_completion(&mut body, service.rules(&server.settings))?;
     let prompts = super::off_thread({
@@ -33,10 +33,11 @@ pub async fn completions(
         move || text_prompts(body.prompt, &service.tokenizer, add_special, &server.settings.limits)
     })
     .await?;
+    drop(room);
     let echo = body.echo == Some(true);
     let (tokens, texts): (Vec<_>, Vec<_>) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
     let texts = if echo { texts } else { Vec::new() };
-    let generation = Generation::start(&service, &tokens, &valid, false)?;
+    let generation = Generation::start(&service, &tokens, &valid, Kind::Text)?;
     let head = Head { service, id: completion_id("cmpl"), created: unix_time(), echo: Echo { texts, n: valid.n } };
     let ignored = ignored_header(&valid.ignored);
     match valid.stream {

@@ -7,7 +7,7 @@ use std::fmt;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
-use serde_json::json;
+use taper_openapi::error::{ErrorBody, ErrorResponse, ErrorType};
 
 use crate::engine::SubmitError;
 use crate::engine::sampling::ParamError;
@@ -17,8 +17,7 @@ use crate::text::{TemplateError, TokenizerError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
     pub status: StatusCode,
-    /// OpenAI's `type`.
-    pub kind: &'static str,
+    pub kind: ErrorType,
     /// OpenAI's `code`: what programs compare.
     pub code: Option<&'static str>,
     /// The field that is wrong, as a path: `messages[2].role`.
@@ -30,10 +29,10 @@ pub struct ApiError {
     pub allow: Option<&'static str>,
 }
 
-const INVALID: &str = "invalid_request_error";
+const INVALID: ErrorType = ErrorType::InvalidRequestError;
 
 impl ApiError {
-    fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+    fn new(status: StatusCode, kind: ErrorType, message: impl Into<String>) -> Self {
         Self { status, kind, code: None, param: None, message: message.into(), retry_after: None, allow: None }
     }
 
@@ -59,13 +58,13 @@ impl ApiError {
 
     /// 401.
     pub fn unauthorized(message: impl Into<String>) -> Self {
-        let error = Self::new(StatusCode::UNAUTHORIZED, "authentication_error", message);
+        let error = Self::new(StatusCode::UNAUTHORIZED, ErrorType::AuthenticationError, message);
         Self { code: Some("invalid_api_key"), ..error }
     }
 
     /// 403: asked for by a name that is not this server's.
     pub fn forbidden(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "permission_error", message)
+        Self::new(StatusCode::FORBIDDEN, ErrorType::PermissionError, message)
     }
 
     /// 404: no such route.
@@ -98,24 +97,25 @@ impl ApiError {
         let message = format!(
             "the server already holds {limit} requests, running and queued; try again in about {retry_after} s"
         );
-        let error = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", message);
+        let error = Self::new(StatusCode::TOO_MANY_REQUESTS, ErrorType::RateLimitError, message);
         Self { code: Some("rate_limit_exceeded"), retry_after: Some(retry_after), ..error }
     }
 
     /// 503: not yet, or no longer.
     pub fn unavailable(message: impl Into<String>) -> Self {
-        let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable_error", message);
+        let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorType::UnavailableError, message);
         Self { retry_after: Some(1), ..error }
     }
 
     /// 500: our fault.
     pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message)
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorType::ServerError, message)
     }
 
     /// The error object, for a body or an event of a stream.
-    pub fn body(&self) -> serde_json::Value {
-        json!({ "error": { "message": self.message, "type": self.kind, "param": self.param, "code": self.code } })
+    pub fn body(&self) -> ErrorResponse {
+        let (message, param, code) = (self.message.clone(), self.param.clone(), self.code.map(str::to_owned));
+        ErrorResponse { error: ErrorBody { message, kind: self.kind, param, code } }
     }
 }
 
@@ -164,15 +164,15 @@ impl From<TemplateError> for ApiError {
 }
 
 impl ApiError {
-    /// A refusal of the engine. `retry_after` is for the full queue.
-    pub fn of_submit(error: SubmitError, retry_after: u64) -> Self {
+    /// A refusal of the engine. `prompt` is the field that the prompt came from, `retry_after` is for the full queue.
+    pub fn of_submit(error: SubmitError, prompt: &str, retry_after: u64) -> Self {
         match error {
             SubmitError::QueueFull { limit } => Self::queue_full(limit, retry_after),
             SubmitError::PromptTooLong { .. } | SubmitError::DoesNotFit { .. } => {
-                Self { code: Some("context_length_exceeded"), ..Self::invalid_param("messages", error.to_string()) }
+                Self { code: Some("context_length_exceeded"), ..Self::invalid_param(prompt, error.to_string()) }
             }
             SubmitError::EmptyPrompt | SubmitError::UnknownToken { .. } => {
-                Self::invalid_param("prompt", error.to_string())
+                Self::invalid_param(prompt, error.to_string())
             }
             SubmitError::Params(error) => error.into(),
             SubmitError::Stopped => Self::unavailable("the server is shutting down"),

@@ -28,6 +28,25 @@ pub enum Delta {
     Failed(String),
 }
 
+/// What is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A conversation, by a text of its own.
+    Chat,
+    /// A text, by what follows it.
+    Text,
+}
+
+impl Kind {
+    /// The request field with the prompt.
+    fn prompt_field(self) -> &'static str {
+        match self {
+            Self::Chat => "messages",
+            Self::Text => "prompt",
+        }
+    }
+}
+
 /// One answer.
 struct Choice {
     handle: RequestHandle,
@@ -36,6 +55,8 @@ struct Choice {
     ended: Option<(String, FinishReason)>,
     done: bool,
     slot: SlotGuard,
+    /// The answer so far, if it is to be logged.
+    logged: Option<String>,
     prompt_tokens: usize,
     num_generated: usize,
     submitted: Instant,
@@ -54,17 +75,12 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Queues `n` requests for each prompt. `starts_text`: the answer begins a text rather than going on with one.
-    pub fn start(
-        service: &Arc<Service>,
-        prompts: &[Vec<u32>],
-        valid: &Valid,
-        starts_text: bool,
-    ) -> Result<Self, ApiError> {
+    /// Queues `n` requests for each prompt.
+    pub fn start(service: &Arc<Service>, prompts: &[Vec<u32>], valid: &Valid, kind: Kind) -> Result<Self, ApiError> {
         let mut choices = Vec::with_capacity(prompts.len() * valid.n);
         for prompt in prompts {
             for index in 0..valid.n {
-                choices.push(Choice::start(service, prompt, index, valid, starts_text)?);
+                choices.push(Choice::start(service, prompt, index, valid, kind)?);
             }
         }
         Ok(Self { service: Arc::clone(service), choices, n: valid.n, turn: 0 })
@@ -133,7 +149,7 @@ impl Choice {
         prompt: &[u32],
         index: usize,
         valid: &Valid,
-        starts_text: bool,
+        kind: Kind,
     ) -> Result<Self, ApiError> {
         // Answers to one prompt must differ, also with a seed.
         let seed = valid.overrides.seed.map(|seed| seed.wrapping_add(index as u64));
@@ -146,18 +162,23 @@ impl Choice {
         };
         let request = Request { prompt: prompt.to_vec(), params, cache_salt };
         let submitted = Instant::now();
-        let handle = service.engine.submit(request).map_err(|error| service.refused(error))?;
-        let options = DecodeOptions { skip_special: valid.skip_special, starts_text };
+        let handle = service.engine.submit(request).map_err(|error| service.refused(error, kind.prompt_field()))?;
+        let options = DecodeOptions { skip_special: valid.skip_special, starts_text: kind == Kind::Chat };
         let detokenizer = Detokenizer::new(Arc::clone(&service.tokenizer), options);
         let stop = StopMatcher::new(valid.stop.clone(), valid.include_stop);
         let slot = service.slots.enter(handle.progress(), prompt.len(), handle.max_tokens());
         service.metrics.request_started();
+        if service.log_prompts {
+            let prompt = service.tokenizer.decode(prompt, DecodeOptions { skip_special: false, starts_text: true });
+            tracing::info!(target: "taper::prompts", prompt, "prompt");
+        }
         Ok(Self {
             handle,
             output: Some(Output::new(detokenizer, stop)),
             ended: None,
             done: false,
             slot,
+            logged: service.log_prompts.then(String::new),
             prompt_tokens: prompt.len(),
             num_generated: 0,
             submitted,
@@ -173,6 +194,9 @@ impl Choice {
             match event {
                 Some(Event::Token { id, .. }) => {
                     let text = self.take_token(id, service);
+                    if let Some(logged) = &mut self.logged {
+                        logged.push_str(&text);
+                    }
                     if !text.is_empty() && self.ended.is_none() {
                         return Poll::Ready(Delta::Text { index, text });
                     }
@@ -234,6 +258,9 @@ impl Choice {
                 Delta::Finished { index, text: rest.text, reason }
             }
         };
+        if let (Some(logged), Delta::Finished { text, .. }) = (&self.logged, &delta) {
+            tracing::info!(target: "taper::prompts", answer = format!("{logged}{text}"), "answer");
+        }
         service.metrics.request_finished(&delta, self.submitted.elapsed(), self.prompt_tokens, self.engine_timings);
         delta
     }

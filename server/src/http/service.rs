@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use taper_openapi::models::ModelCard;
 use taper_openapi::props::Props;
 
+use super::body::BodyMemory;
 use super::error::ApiError;
 use super::metrics::Metrics;
 use super::pulse::Pulse;
@@ -21,6 +22,7 @@ use crate::text::{ChatTemplate, Tokenizer};
 pub struct Server {
     pub settings: ServerSettings,
     pub metrics: Arc<Metrics>,
+    pub body_memory: BodyMemory,
     service: OnceLock<Arc<Service>>,
     draining: AtomicBool,
 }
@@ -29,7 +31,8 @@ impl Server {
     /// A server whose model is still to come.
     pub fn new(settings: ServerSettings) -> Self {
         let metrics = Arc::new(Metrics::new());
-        Self { settings, metrics, service: OnceLock::new(), draining: AtomicBool::new(false) }
+        let body_memory = BodyMemory::new(settings.limits.body_memory);
+        Self { settings, metrics, body_memory, service: OnceLock::new(), draining: AtomicBool::new(false) }
     }
 
     /// From now on requests are answered.
@@ -75,6 +78,8 @@ pub struct Service {
     /// Tokens of a sequence, prompt and answer together.
     pub max_model_len: usize,
     pub num_slots: usize,
+    /// Prompts and answers go to the log.
+    pub log_prompts: bool,
     pub card: ModelCard,
     pub props: Props,
     /// Changes whenever the same request and seed may give another text.
@@ -107,9 +112,10 @@ impl Service {
     }
 
     /// Why the engine did not take a request, as the client hears it.
-    pub fn refused(&self, error: SubmitError) -> ApiError {
+    /// `prompt` is the field that the prompt came from.
+    pub fn refused(&self, error: SubmitError, prompt: &str) -> ApiError {
         self.metrics.request_refused(&error);
-        ApiError::of_submit(error, self.metrics.seconds_until_place())
+        ApiError::of_submit(error, prompt, self.metrics.seconds_until_place())
     }
 }
 

@@ -152,7 +152,7 @@ async fn open<T: Body>(
     model: impl Fn(&T) -> &Option<String>,
 ) -> Result<(Arc<Service>, T), ApiError> {
     let service = Arc::clone(server.loaded()?);
-    let body: T = read(request, payload, server.settings.limits.body_bytes).await?;
+    let (body, _room): (T, _) = read(server, request, payload).await?;
     service.check_model(model(&body).as_deref())?;
     if server.settings.strict_params
         && let Some(name) = body.unknown().keys().next()

@@ -475,6 +475,14 @@ pub(super) static TABLE: &[Setting] = &[
     .default("32M")
     .of(LIMITS, HTTP)
     .help("Largest request body"),
+    setting(
+        "max-body-memory",
+        "BYTES",
+        Kind::Bytes { set: |s, v| s.server.limits.body_memory = v.unwrap_or(512 << 20) as usize },
+    )
+    .default("512M")
+    .of(LIMITS, HTTP)
+    .help("Memory for the bodies of all requests that are being read; further ones get 503"),
     setting("max-n", "N", Kind::Integer { min: 1, max: 4096, set: |s, v| s.server.limits.n = v as usize })
         .default("128")
         .of(LIMITS, HTTP)

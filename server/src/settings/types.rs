@@ -139,6 +139,8 @@ pub struct ServerSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestLimits {
     pub body_bytes: usize,
+    /// Bytes of all bodies that are being read.
+    pub body_memory: usize,
     /// Answers to one prompt.
     pub n: usize,
     /// Prompts of one completion request.
