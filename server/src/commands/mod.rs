@@ -4,4 +4,5 @@ pub mod bench;
 pub mod inspect;
 pub mod run;
 
+mod keyboard;
 mod progress;
