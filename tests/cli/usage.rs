@@ -20,6 +20,7 @@ fn help_goes_to_standard_output_and_succeeds() {
 #[test]
 fn wrong_usage_ends_with_2_and_names_the_mistake() {
     assert_ends(&[], 2, "", "Usage: taper <COMMAND>");
+    assert_ends(&["-ngl", "99"], 2, "", "-ngl stands where a command is expected; write `taper run -ngl ...`");
     assert_ends(&["run", "m.gguf", "--ctxsize", "4"], 2, "", "--ctx-size");
     assert_ends(&["run", "m.gguf", "-ngx", "99"], 2, "", "unknown option -ngx");
     assert_ends(&["run", "m.gguf", "-c", "many"], 2, "", "-c is \"many\"");

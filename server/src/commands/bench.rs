@@ -241,8 +241,8 @@ fn print_table(rows: &[Row], threads: usize, load_seconds: f64) -> Result<()> {
         writeln!(stdout, "| {test} | {depth} | {streams} | {:.1} | {lowest:.1} to {highest:.1} |", row.median())?;
     }
     if rows.iter().any(|row| row.test.streams() > 1) {
-        let prompts = format!("their prompts of {STREAM_PROMPT} tokens after the depth");
-        writeln!(stdout, "\nSeveral streams: generated tokens of all over the whole time, {prompts} included.")?;
+        let whole_time = format!("in which a prompt of {STREAM_PROMPT} tokens each, beyond the depth, is read, too");
+        writeln!(stdout, "\nSeveral streams: the generated tokens of all over the whole time, {whole_time}.")?;
     }
     let peak = peak_rss_bytes().map_or("unknown".to_owned(), taper_server::capacity::bytes);
     writeln!(stdout, "\n{threads} threads, loaded in {load_seconds:.2} s, peak memory {peak}")?;

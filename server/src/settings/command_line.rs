@@ -38,6 +38,7 @@ struct Rewritten {
 const CONFIG: &str = "config";
 /// Flags that are clap's business alone.
 const OF_CLAP: [&str; 3] = ["-h", "--help", "--config"];
+const BEFORE_COMMANDS: [&str; 4] = ["-h", "--help", "-V", "--version"];
 const POSITIONAL: &str = "positional";
 
 /// Parses `argv`, the program's name first.
@@ -71,7 +72,12 @@ fn command_named(name: &str) -> Option<Command> {
 /// a flag: then the value was forgotten, and clap says so.
 fn long_spellings(argv: Vec<String>) -> Result<Rewritten, SettingsError> {
     let Some(command) = argv.get(1).and_then(|name| command_named(name)) else {
-        return Ok(Rewritten { argv, ..Rewritten::default() });
+        return match argv.get(1) {
+            Some(flag) if flag.starts_with('-') && !BEFORE_COMMANDS.contains(&flag.as_str()) => {
+                Err(SettingsError::NoCommand { flag: flag.clone() })
+            }
+            _ => Ok(Rewritten { argv, ..Rewritten::default() }),
+        };
     };
     let find = |flag: &str| settings_of(command).find(|setting| setting.is_spelled(flag));
     let is_flag = |word: &str| word == "--" || find(word).is_some() || not_needed_option(word).is_some();

@@ -12,6 +12,8 @@ pub enum SettingsError {
     CommandLine(#[from] clap::Error),
     #[error("argument {0:?} is not valid UTF-8")]
     NotUtf8(std::ffi::OsString),
+    #[error("{flag} stands where a command is expected; write `taper run {flag} ...`, see `taper --help`")]
+    NoCommand { flag: String },
     #[error("unknown option {flag}; {hint}")]
     UnknownOption { flag: String, hint: String },
     #[error("cannot read the settings file {path}: {source}")]
