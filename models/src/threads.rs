@@ -14,6 +14,16 @@ pub fn default_num_threads() -> usize {
     num_cpus::get_physical().min(num_cpus::get()).max(1)
 }
 
+/// Threads that Candle computes with in this process.
+pub fn num_threads() -> usize {
+    candle_core::utils::get_num_threads()
+}
+
+/// Logical CPUs that this process may use; more threads than these take turns.
+pub fn num_cpus() -> usize {
+    num_cpus::get()
+}
+
 /// Makes Candle compute with `count` threads, or without a wish with as many as the environment says, else one per
 /// core. To be called once, at the start of the process.
 pub fn set_num_threads(count: Option<usize>) -> Result<(), ThreadsError> {

@@ -4,6 +4,7 @@
 
 pub mod capacity;
 pub mod engine;
+pub mod files;
 pub mod http;
 pub mod loading;
 pub mod runner;

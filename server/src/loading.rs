@@ -13,6 +13,7 @@ use taper_models::{CachePlan, Model};
 use crate::capacity::{self, Capacity, CapacityError};
 use crate::engine::sampling::SamplingOverrides;
 use crate::engine::{EngineConfig, EngineHandle, SpawnError, spawn};
+use crate::files::read_text;
 use crate::runner::CandleRunner;
 use crate::settings::{EngineSettings, KvCacheDtype, RunSettings};
 use crate::text::{ChatTemplate, TemplateError, TemplateLimits, TemplateSources, Tokenizer, TokenizerError};
@@ -26,7 +27,9 @@ pub enum StartError {
     Tokenizer(#[from] TokenizerError),
     #[error(transparent)]
     Template(#[from] TemplateError),
-    #[error("{path}: {source}")]
+    #[error("{given}: {source}")]
+    GivenTemplate { given: String, source: TemplateError },
+    #[error("the chat template {path} cannot be read: {source}")]
     TemplateFile { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Capacity(#[from] CapacityError),
@@ -99,7 +102,9 @@ impl Opened {
     }
 
     /// The context and the cache that `settings` give this model.
-    pub fn capacity(&self, settings: &EngineSettings) -> Result<Capacity, CapacityError> {
+    ///
+    /// `available` is the memory that this process may still take, see [`capacity::available_memory`].
+    pub fn capacity(&self, settings: &EngineSettings, available: Option<u64>) -> Result<Capacity, CapacityError> {
         let limits = capacity::Limits {
             ctx_size: settings.ctx_size,
             kv_cache_memory: settings.kv_cache_memory,
@@ -107,7 +112,7 @@ impl Opened {
             step_tokens: step_tokens(settings),
             block_size: settings.block_size,
             kv_dtype: kv_dtype(settings),
-            available: capacity::available_memory(),
+            available,
         };
         capacity::plan(&self.spec, &self.cache, self.weight_bytes(), &limits)
     }
@@ -122,18 +127,20 @@ impl Opened {
 
     /// The checkpoint's chat template, or the one that the user gave.
     pub fn chat_template(&self, tokenizer: &Tokenizer, settings: &RunSettings) -> Result<ChatTemplate, StartError> {
-        let given = match (&settings.chat_template, &settings.chat_template_file) {
-            (Some(text), _) => Some(text.clone()),
-            (None, Some(path)) => Some(
-                std::fs::read_to_string(path)
-                    .map_err(|source| StartError::TemplateFile { path: path.clone(), source })?,
-            ),
-            (None, None) => None,
+        let of_user = |text, given: String| {
+            let template = ChatTemplate::new(&TemplateSources::from_text(text, tokenizer), TemplateLimits::default());
+            template.map_err(|source| StartError::GivenTemplate { given, source })
         };
-        let sources = match (given, &self.checkpoint.format) {
-            (Some(text), _) => TemplateSources::from_text(text, tokenizer),
-            (None, Format::Gguf(gguf)) => TemplateSources::from_gguf(gguf, tokenizer)?,
-            (None, Format::Safetensors { dir, .. }) => TemplateSources::from_dir(dir, tokenizer)?,
+        if let Some(text) = &settings.chat_template {
+            return of_user(text.clone(), "--chat-template".to_owned());
+        }
+        if let Some(path) = &settings.chat_template_file {
+            let text = read_text(path).map_err(|source| StartError::TemplateFile { path: path.clone(), source })?;
+            return of_user(text, path.display().to_string());
+        }
+        let sources = match &self.checkpoint.format {
+            Format::Gguf(gguf) => TemplateSources::from_gguf(gguf, tokenizer)?,
+            Format::Safetensors { dir, .. } => TemplateSources::from_dir(dir, tokenizer)?,
         };
         Ok(ChatTemplate::new(&sources, TemplateLimits::default())?)
     }
@@ -160,13 +167,8 @@ pub fn start(
     settings: &EngineSettings,
     progress: &mut Progress,
 ) -> Result<Running, StartError> {
-    let capacity = opened.capacity(settings)?;
-    if capacity.max_model_len < opened.spec.max_position && settings.ctx_size.is_none() {
-        let (fits, limit) = (capacity.max_model_len, opened.spec.max_position);
-        tracing::warn!(
-            "the context is {fits} tokens, since the KV cache for the model's {limit} does not fit in memory"
-        );
-    }
+    let capacity = opened.capacity(settings, capacity::available_memory())?;
+    note_shortened(opened, &capacity, settings);
     note_widened(opened);
     let model = Model::from_checkpoint(&opened.checkpoint, &Device::Cpu, Some(capacity.max_model_len), progress)?;
     let runner = CandleRunner::new(model, capacity.num_blocks, settings.block_size, kv_dtype(settings))?;
@@ -202,6 +204,24 @@ fn loaded_bytes(entry: &TensorEntry) -> u64 {
     match &entry.ty {
         Ok(ty) if ty.block_size == 1 => entry.shape.iter().product::<usize>() as u64 * 4,
         _ => entry.bytes,
+    }
+}
+
+/// A context shorter than the model's is worth a line, with what it was that limited it.
+fn note_shortened(opened: &Opened, capacity: &Capacity, settings: &EngineSettings) {
+    let (fits, limit) = (capacity.max_model_len, opened.spec.max_position);
+    if fits >= limit || settings.ctx_size.is_some() {
+        return;
+    }
+    match settings.kv_cache_memory {
+        Some(given) => tracing::warn!(
+            "the context is {fits} tokens, which is what {} of --kv-cache-memory hold; the model allows {limit}",
+            capacity::bytes(given)
+        ),
+        None => tracing::warn!(
+            "the context is {fits} tokens, since the KV cache for the model's {limit} does not fit in the available \
+             memory"
+        ),
     }
 }
 

@@ -1,11 +1,13 @@
 //! The command `taper`.
 
 mod commands;
+mod logging;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use taper_models::threads::set_num_threads;
+use logging::Lines;
+use taper_models::threads::{num_cpus, set_num_threads};
 use taper_server::settings::{Command, Settings};
 use tracing_subscriber::EnvFilter;
 
@@ -21,12 +23,21 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let lines = match command {
+        Command::Serve if settings.log_json => Lines::Json,
+        Command::Serve => Lines::Text,
+        _ => Lines::Plain,
+    };
+    logging::start(filter, lines);
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
     // Before anything starts a thread: the compute library reads the number once.
     if let Err(error) = set_num_threads(settings.engine.threads) {
         eprintln!("error: {error}");
         return ExitCode::FAILURE;
     }
+    note_too_many_threads(&settings);
     let result = match command {
         Command::Serve => commands::serve::run(&settings),
         Command::Run => commands::run::run(&settings),
@@ -40,8 +51,26 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", with_causes(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The numbers are the user's to choose, but a slip of the finger should not crawl without a word.
+fn note_too_many_threads(settings: &Settings) {
+    let cpus = num_cpus();
+    if let Some(threads) = settings.engine.threads.filter(|threads| *threads > cpus) {
+        let given = settings.spelled("threads");
+        tracing::warn!("{given} {threads} is more than the {cpus} logical CPUs there are; it will be slower");
+    }
+}
+
+/// The error and its causes; many errors name their cause themselves, and once is enough.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |words, cause| match words.as_str() {
+        "" => cause,
+        _ if words.contains(&cause) => words,
+        _ => format!("{words}: {cause}"),
+    })
 }

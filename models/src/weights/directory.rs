@@ -81,11 +81,6 @@ impl TensorDirectory {
             .ok_or_else(|| LoadError::MissingTensor { path: self.path().to_owned(), tensor: name.to_owned() })
     }
 
-    /// Bytes of all tensors.
-    pub fn total_bytes(&self) -> u64 {
-        self.tensors.values().map(|tensor| tensor.bytes).sum()
-    }
-
     /// Calls `sink` with the tensor's bytes in order, in pieces of at most 4 MiB that hold whole blocks of `unit` bytes.
     pub fn read(
         &self,

@@ -23,7 +23,7 @@ const MAX_ARRAY_DEPTH: u32 = 4;
 pub enum GgufError {
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("{path} is not a GGUF file: it starts with {magic:02x?}, not with \"GGUF\"")]
+    #[error("{path} is not a GGUF file: it does not begin with the letters GGUF{}", looks_like(.magic))]
     NotGguf { path: PathBuf, magic: [u8; 4] },
     #[error("{path}: GGUF version {version} is not supported; versions 2 and 3 (little-endian) are")]
     Version { path: PathBuf, version: u32 },
@@ -33,6 +33,16 @@ pub enum GgufError {
     MissingKey { path: PathBuf, key: String },
     #[error("{path}: metadata key {key:?} is {found}, expected {expected}")]
     WrongType { path: PathBuf, key: String, expected: &'static str, found: String },
+}
+
+/// What else people name as a model, or get instead of one when they download it.
+fn looks_like(magic: &[u8; 4]) -> &'static str {
+    match magic {
+        b"PK\x03\x04" => "; it is a zip archive, maybe a PyTorch checkpoint, which must be converted first",
+        b"vers" => "; it looks like a Git LFS pointer: the model itself is still to be downloaded (git lfs pull)",
+        b"<!DO" | b"<!do" | b"<htm" => "; it is a web page, so the download went wrong",
+        _ => "; is it a model, and was it downloaded whole?",
+    }
 }
 
 /// A metadata value.

@@ -2,7 +2,7 @@
 //!
 //! As `llama-bench` defines its tests: `ppN` runs a prompt of N random tokens, `tgN` generates N tokens one by one,
 //! either with `depth` tokens already in the cache. With several streams, all submit a prompt of 54 tokens at once and
-//! generate N; the figure is all generated tokens over the wall time, prompts included.
+//! generate N; the figure is the generated tokens of all of them over the wall time, in which the prompts are read, too.
 
 use std::io::Write;
 use std::time::Instant;
@@ -10,21 +10,29 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::progress::LoadBar;
-use taper_models::threads::default_num_threads;
+use super::progress::{LoadBar, MeasureBar};
+use taper_models::threads::num_threads;
 use taper_server::engine::sampling::SamplingParams;
 use taper_server::engine::{EngineHandle, Event, FinishReason, Request, RequestHandle};
 use taper_server::loading::{Opened, Running, start};
-use taper_server::settings::Settings;
+use taper_server::settings::{BenchSettings, Settings};
 
 /// Prompt of each stream where there are several; the length that our measurements of llama-server used.
 const STREAM_PROMPT: usize = 54;
 
+/// What one row of the report measures.
+#[derive(Clone, Copy)]
+enum Test {
+    /// A prompt of so many tokens.
+    Prompt(usize),
+    /// So many generated tokens, in each of several streams.
+    Generation { tokens: usize, streams: usize },
+}
+
 /// One row of the report.
 struct Row {
-    test: String,
+    test: Test,
     depth: usize,
-    streams: usize,
     /// Tokens per second of each repetition.
     samples: Vec<f64>,
 }
@@ -34,7 +42,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     let mut engine_settings = settings.engine.clone();
     // A cached prefix would not be computed, and so not measured.
     engine_settings.prefix_cache = false;
-    engine_settings.parallel = settings.bench.streams.iter().copied().max().unwrap_or(1);
+    engine_settings.parallel = parallel(settings);
     let begun = Instant::now();
     let opened = Opened::open(&settings.model)?;
     let mut bar = LoadBar::new();
@@ -42,10 +50,9 @@ pub fn run(settings: &Settings) -> Result<()> {
         start(&opened, Vec::new(), &engine_settings, &mut |done, total| bar.update(done, total))?;
     bar.finish();
     let load_seconds = begun.elapsed().as_secs_f64();
-    let mut bench =
-        Bench { engine, vocab_size: opened.spec.vocab_size as u64, state: 1, repetitions: settings.bench.repetitions };
-    let rows = bench.rows(settings)?;
-    let threads = engine_settings.threads.unwrap_or_else(default_num_threads);
+    let mut bench = Bench { engine, vocab_size: opened.spec.vocab_size as u64, state: 1 };
+    let rows = bench.rows(&settings.bench)?;
+    let threads = num_threads();
     let report = json!({
         "model": settings.model,
         "threads": threads,
@@ -61,48 +68,64 @@ pub fn run(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
+/// Sequences that run at once: what the user says, else as many as there are streams.
+fn parallel(settings: &Settings) -> usize {
+    let streams = settings.bench.streams.iter().copied().max().unwrap_or(1);
+    let parallel = settings.engine.parallel;
+    if !settings.is_given("parallel") {
+        return streams;
+    }
+    if parallel < streams {
+        let given = settings.spelled("parallel");
+        tracing::warn!("{given} {parallel} is less than {streams} streams: some of them will wait for others");
+    }
+    parallel
+}
+
+/// Every combination of the lists, in the report's order.
+fn tests(bench: &BenchSettings) -> Vec<(Test, usize)> {
+    let mut tests = Vec::new();
+    for &depth in &bench.n_depth {
+        tests.extend(bench.n_prompt.iter().filter(|tokens| **tokens > 0).map(|&tokens| (Test::Prompt(tokens), depth)));
+        for &tokens in bench.n_gen.iter().filter(|tokens| **tokens > 0) {
+            tests.extend(bench.streams.iter().map(|&streams| (Test::Generation { tokens, streams }, depth)));
+        }
+    }
+    tests
+}
+
 struct Bench {
     engine: EngineHandle,
     vocab_size: u64,
     /// Of the random tokens.
     state: u64,
-    repetitions: usize,
 }
 
 impl Bench {
-    fn rows(&mut self, settings: &Settings) -> Result<Vec<Row>> {
-        let bench = &settings.bench;
+    /// Of each test one unmeasured run, then as many measured ones as asked for.
+    fn rows(&mut self, settings: &BenchSettings) -> Result<Vec<Row>> {
+        let tests = tests(settings);
+        let bar = MeasureBar::new(tests.len() * (settings.repetitions + 1));
         let mut rows = Vec::new();
-        for &depth in &bench.n_depth {
-            for &tokens in bench.n_prompt.iter().filter(|tokens| **tokens > 0) {
-                rows.push(self.row(format!("pp{tokens}"), depth, 1, |bench| bench.prefill(depth, tokens))?);
+        for (test, depth) in tests {
+            let name = format!("{} at depth {depth}, streams: {}", test.name(), test.streams());
+            let mut samples = Vec::new();
+            for _ in 0..=settings.repetitions {
+                bar.begin(name.clone());
+                samples.push(self.measure(test, depth).with_context(|| name.clone())?);
             }
-            for &tokens in bench.n_gen.iter().filter(|tokens| **tokens > 0) {
-                for &streams in &bench.streams {
-                    let row = match streams {
-                        1 => self.row(format!("tg{tokens}"), depth, 1, |bench| bench.decode(depth, tokens))?,
-                        _ => self.row(format!("tg{tokens}"), depth, streams, |bench| {
-                            bench.streams(depth, tokens, streams)
-                        })?,
-                    };
-                    rows.push(row);
-                }
-            }
+            rows.push(Row { test, depth, samples: samples.split_off(1) });
         }
+        bar.finish();
         Ok(rows)
     }
 
-    /// One unmeasured run, then as many measured ones as asked for.
-    fn row(
-        &mut self,
-        test: String,
-        depth: usize,
-        streams: usize,
-        mut measure: impl FnMut(&mut Self) -> Result<f64>,
-    ) -> Result<Row> {
-        measure(self).with_context(|| format!("{test} at depth {depth}, {streams} streams"))?;
-        let samples = (0..self.repetitions).map(|_| measure(self)).collect::<Result<_>>()?;
-        Ok(Row { test, depth, streams, samples })
+    fn measure(&mut self, test: Test, depth: usize) -> Result<f64> {
+        match test {
+            Test::Prompt(tokens) => self.prefill(depth, tokens),
+            Test::Generation { tokens, streams: 1 } => self.decode(depth, tokens),
+            Test::Generation { tokens, streams } => self.streams(depth, tokens, streams),
+        }
     }
 
     /// Time of the first token with the prompt, less that without it.
@@ -171,6 +194,22 @@ fn next_token(request: &mut RequestHandle) -> Result<()> {
     }
 }
 
+impl Test {
+    fn name(self) -> String {
+        match self {
+            Self::Prompt(tokens) => format!("pp{tokens}"),
+            Self::Generation { tokens, .. } => format!("tg{tokens}"),
+        }
+    }
+
+    fn streams(self) -> usize {
+        match self {
+            Self::Prompt(_) => 1,
+            Self::Generation { streams, .. } => streams,
+        }
+    }
+}
+
 impl Row {
     fn median(&self) -> f64 {
         let mut sorted = self.samples.clone();
@@ -181,9 +220,10 @@ impl Row {
 
     fn json(&self) -> Value {
         json!({
-            "test": self.test,
+            "test": self.test.name(),
             "depth": self.depth,
-            "streams": self.streams,
+            "streams": self.test.streams(),
+            "includes_prompts": self.test.streams() > 1,
             "tokens_per_second": self.samples,
             "median": self.median(),
         })
@@ -194,10 +234,15 @@ fn print_table(rows: &[Row], threads: usize, load_seconds: f64) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "| test | depth | streams | tok/s (median) | lowest to highest |\n|---|---|---|---|---|")?;
     for row in rows {
-        let Row { test, depth, streams, samples } = row;
+        let Row { test, depth, samples } = row;
+        let (test, streams) = (test.name(), test.streams());
         let lowest = samples.iter().copied().fold(f64::INFINITY, f64::min);
         let highest = samples.iter().copied().fold(0.0, f64::max);
         writeln!(stdout, "| {test} | {depth} | {streams} | {:.1} | {lowest:.1} to {highest:.1} |", row.median())?;
+    }
+    if rows.iter().any(|row| row.test.streams() > 1) {
+        let whole_time = format!("in which a prompt of {STREAM_PROMPT} tokens each, beyond the depth, is read, too");
+        writeln!(stdout, "\nSeveral streams: the generated tokens of all over the whole time, {whole_time}.")?;
     }
     let peak = peak_rss_bytes().map_or("unknown".to_owned(), taper_server::capacity::bytes);
     writeln!(stdout, "\n{threads} threads, loaded in {load_seconds:.2} s, peak memory {peak}")?;

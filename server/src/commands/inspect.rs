@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use taper_models::weights::Format;
 use taper_server::capacity::{self, bytes};
@@ -13,7 +13,7 @@ use taper_server::settings::{KvCacheDtype, Settings};
 
 /// Prints the report as text or JSON.
 pub fn run(settings: &Settings) -> Result<()> {
-    let report = Report::new(&Opened::open(&settings.model)?, settings);
+    let report = Report::new(&Opened::open(&settings.model)?, settings)?;
     let mut stdout = std::io::stdout().lock();
     if settings.json {
         writeln!(stdout, "{}", serde_json::to_string_pretty(&report)?)?;
@@ -45,7 +45,10 @@ struct Report {
     tied_embeddings: bool,
     context: usize,
     tensors: Vec<TensorType>,
+    /// Of all files, headers included.
     file_bytes: u64,
+    /// Why there is no text to be had from this checkpoint. `None`: the tokenizer is in order.
+    tokenizer_error: Option<String>,
     weight_bytes: u64,
     weight_bytes_per_token: u64,
     kv_bytes_per_token: usize,
@@ -71,11 +74,12 @@ enum Fit {
 }
 
 impl Report {
-    fn new(opened: &Opened, settings: &Settings) -> Self {
+    fn new(opened: &Opened, settings: &Settings) -> Result<Self> {
         let (spec, directory) = (&opened.spec, &opened.checkpoint.directory);
         let (attention, mlp) = (&spec.layers[0].attention, &spec.layers[0].mlp);
         let kv_element = if settings.engine.kv_cache_dtype == KvCacheDtype::F32 { 4 } else { 2 };
-        Self {
+        let available_bytes = capacity::available_memory();
+        Ok(Self {
             files: directory.files.clone(),
             format: match opened.checkpoint.format {
                 Format::Gguf(_) => "GGUF",
@@ -95,13 +99,14 @@ impl Report {
             tied_embeddings: spec.tied_embeddings,
             context: spec.max_position,
             tensors: tensor_types(opened),
-            file_bytes: directory.total_bytes(),
+            file_bytes: total_bytes(&directory.files)?,
+            tokenizer_error: opened.tokenizer().err().map(|error| error.to_string()),
             weight_bytes: opened.weight_bytes(),
             weight_bytes_per_token: opened.weight_bytes_per_token(),
             kv_bytes_per_token: spec.kv_bytes_per_token(kv_element),
-            available_bytes: capacity::available_memory(),
-            fit: fit(opened, settings),
-        }
+            available_bytes,
+            fit: fit(opened, settings, available_bytes),
+        })
     }
 
     /// The report for people: a name and a value a line.
@@ -109,19 +114,20 @@ impl Report {
         let files = self.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
         let window = |window| format!(", {} of them behind a window of {window} tokens", self.sliding_window_layers);
         let tied = if self.tied_embeddings { ", output tied to it" } else { "" };
-        let (heads, kv_heads, head_dim) = (self.attention_heads, self.kv_heads, self.head_dim);
+        let (heads, kv_heads) = (plural(self.attention_heads, "head"), plural(self.kv_heads, "KV head"));
         let (read, written) = (bytes(self.weight_bytes_per_token), bytes(self.kv_bytes_per_token as u64));
         let ceiling = 100e9 / self.weight_bytes_per_token.max(1) as f64;
         let mut lines = vec![
             ("file", files),
             ("format", format!("{}, {}", self.format, bytes(self.file_bytes))),
             ("family", self.family.to_owned()),
-            ("parameters", format!("{:.1} M", self.parameters as f64 / 1e6)),
+            ("parameters", count(self.parameters)),
             ("layers", format!("{}{}", self.layers, self.sliding_window.map(window).unwrap_or_default())),
-            ("attention", format!("{heads} heads, {kv_heads} KV heads of {head_dim}")),
+            ("attention", format!("{heads}, {kv_heads} of {}", self.head_dim)),
             ("hidden, MLP", format!("{}, {}", self.hidden_size, self.intermediate_size)),
             ("vocabulary", format!("{}{tied}", self.vocabulary)),
             ("context", format!("{} tokens", self.context)),
+            ("tokenizer", self.tokenizer_error.clone().unwrap_or("in order".to_owned())),
         ];
         let tensors = |ty: &TensorType| ("tensors", format!("{:>5} of {}, {}", ty.count, ty.name, bytes(ty.bytes)));
         lines.extend(self.tensors.iter().map(tensors));
@@ -138,13 +144,33 @@ impl Report {
         match &self.fit {
             Fit::No { why, .. } => format!("no: {why}"),
             Fit::Yes { context, kv_cache_bytes, sequences_at_full_context, .. } => format!(
-                "yes: of {} memory available; context {context} tokens, KV cache {}, {sequences_at_full_context} \
-                 sequences at full context",
+                "yes: of {} memory available; context {context} tokens, KV cache {}, {} at full context",
                 self.available_bytes.map_or("unknown".to_owned(), bytes),
                 bytes(*kv_cache_bytes),
+                plural(*sequences_at_full_context, "sequence"),
             ),
         }
     }
+}
+
+fn total_bytes(files: &[PathBuf]) -> Result<u64> {
+    let bytes = |file: &PathBuf| Ok(std::fs::metadata(file).with_context(|| file.display().to_string())?.len());
+    files.iter().map(bytes).sum()
+}
+
+/// `134.5 M` for people.
+fn count(number: usize) -> String {
+    let value = number as f64;
+    match number {
+        0..10_000 => number.to_string(),
+        10_000..1_000_000 => format!("{:.1} K", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} M", value / 1e6),
+        _ => format!("{:.2} B", value / 1e9),
+    }
+}
+
+fn plural(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 fn tensor_types(opened: &Opened) -> Vec<TensorType> {
@@ -157,8 +183,8 @@ fn tensor_types(opened: &Opened) -> Vec<TensorType> {
     types.into_iter().map(|(name, (count, bytes))| TensorType { name: name.to_owned(), count, bytes }).collect()
 }
 
-fn fit(opened: &Opened, settings: &Settings) -> Fit {
-    match opened.capacity(&settings.engine) {
+fn fit(opened: &Opened, settings: &Settings, available: Option<u64>) -> Fit {
+    match opened.capacity(&settings.engine, available) {
         Ok(fit) => Fit::Yes {
             fits: true,
             context: fit.max_model_len,

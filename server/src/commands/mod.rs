@@ -5,4 +5,5 @@ pub mod inspect;
 pub mod run;
 pub mod serve;
 
+mod keyboard;
 mod progress;

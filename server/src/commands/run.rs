@@ -1,15 +1,19 @@
 //! `taper run`: a chat on a terminal, or one answer to a prompt.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write, stdin};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustyline::error::ReadlineError;
 use serde_json::{Map, Value, json};
 
+use super::keyboard::Keyboard;
 use super::progress::LoadBar;
 use taper_server::engine::sampling::{SamplingOverrides, SamplingParams};
-use taper_server::engine::{EngineHandle, Event, FinishReason, Request, Timings, Usage};
+use taper_server::engine::{EngineHandle, Event, FinishReason, Request, SubmitError, Timings, Usage};
+use taper_server::files::{read_text, read_text_from};
 use taper_server::loading::{Opened, Running, start};
 use taper_server::settings::Settings;
 use taper_server::text::{
@@ -22,11 +26,15 @@ pub fn run(settings: &Settings) -> Result<()> {
     let opened = Opened::open(&settings.model)?;
     let tokenizer = Arc::new(opened.tokenizer()?);
     let template = opened.chat_template(&tokenizer, &settings.run)?;
+    let params = SamplingOverrides::resolve(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);
+    // The engine would say the same, but after loading, and to every turn.
+    params
+        .validate(opened.spec.vocab_size)
+        .map_err(|error| anyhow!(settings.in_words_of_the_user(&error.to_string())))?;
     let mut bar = LoadBar::new();
     let Running { engine, capacity, .. } =
-        start(&opened, end_tokens(&opened, &tokenizer), &settings.engine, &mut |done, total| bar.update(done, total))?;
+        start(&opened, opened.end_tokens(&tokenizer), &settings.engine, &mut |done, total| bar.update(done, total))?;
     bar.finish();
-    let params = SamplingOverrides::resolve(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);
     let mut stop = settings.sampling.stop.clone();
     if !settings.run.raw {
         stop.extend(template.stop_strings().iter().map(|stop| (*stop).to_owned()));
@@ -43,64 +51,90 @@ pub fn run(settings: &Settings) -> Result<()> {
         blocks = capacity.num_blocks,
         "ready"
     );
-    let mut talk = Talk { engine, tokenizer, template, params, stop, raw: settings.run.raw, messages: Vec::new() };
+    let max_possible_context = opened.spec.context_limit();
+    let context = capacity.max_model_len;
+    let (is_chat, messages) = (prompt.is_none(), Vec::new());
+    let mut talk =
+        Talk { settings, engine, tokenizer, template, params, stop, is_chat, context, max_possible_context, messages };
     if let Some(system) = &settings.run.system_prompt {
         talk.messages.push(json!({ "role": "system", "content": system }));
     }
     match prompt {
-        Some(prompt) => talk.answer(&prompt).map(|_| ()),
+        Some(prompt) => talk.answer_once(&prompt),
         None => talk.chat(),
     }
 }
 
-/// Tokens that end a sequence: the tokenizer's, and those that the checkpoint's generation settings name.
-fn end_tokens(opened: &Opened, tokenizer: &Tokenizer) -> Vec<u32> {
-    let mut ids = tokenizer.special_tokens().end_of_generation.clone();
-    ids.extend(&opened.generation.eos_token_ids);
-    ids.sort_unstable();
-    ids.dedup();
-    ids
-}
-
 /// The prompt of a run that answers once: `-p`, `-f`, or standard input that is not a terminal.
 fn one_shot_prompt(settings: &Settings) -> Result<Option<String>> {
-    let stdin = || {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("standard input could not be read as text")?;
-        Ok::<_, anyhow::Error>(text)
-    };
-    let prompt = match (&settings.run.prompt, &settings.run.file) {
-        (Some(prompt), _) => prompt.clone(),
-        (None, Some(path)) if path.as_os_str() == "-" => stdin()?,
-        (None, Some(path)) => std::fs::read_to_string(path).with_context(|| path.display().to_string())?,
-        (None, None) if !std::io::stdin().is_terminal() => stdin()?,
-        (None, None) => return Ok(None),
+    let (prompt, from) = match (&settings.run.prompt, settings.run.file.as_deref()) {
+        (Some(prompt), _) => {
+            note_unread_input(settings);
+            (prompt.clone(), settings.spelled("prompt"))
+        }
+        (None, Some(path)) if path != Path::new("-") => {
+            let text = read_text(path).with_context(|| format!("the prompt file {} cannot be read", path.display()))?;
+            (text, path.display().to_string())
+        }
+        (None, None) if stdin().is_terminal() => return Ok(None),
+        (None, _) => {
+            let text = read_text_from(stdin()).context("standard input cannot be read")?;
+            (text, "standard input".to_owned())
+        }
     };
     if prompt.is_empty() {
-        bail!("the prompt is empty; give one with -p, or on standard input");
+        bail!("there is no prompt: {from} is empty; give one with -p TEXT or -f FILE, or start a chat in a terminal");
     }
     Ok(Some(prompt))
 }
 
+/// With `-p`, standard input is left alone (it may never end), but text that waits there was meant for someone.
+fn note_unread_input(settings: &Settings) {
+    if !stdin().is_terminal() && rustix::io::ioctl_fionread(stdin()).is_ok_and(|bytes| bytes > 0) {
+        let given = settings.spelled("prompt");
+        tracing::warn!("standard input is not read, since {given} gives the prompt; -f - reads it instead");
+    }
+}
+
+/// One answer, and how it came about.
+struct Answer {
+    text: String,
+    /// What ended it before the model did.
+    stopped: Option<String>,
+    usage: Usage,
+    timings: Timings,
+}
+
 /// One conversation.
-struct Talk {
+struct Talk<'a> {
+    settings: &'a Settings,
     engine: EngineHandle,
     tokenizer: Arc<Tokenizer>,
     template: ChatTemplate,
     params: SamplingParams,
     stop: Vec<String>,
-    /// Continue texts; there are no turns.
-    raw: bool,
+    /// Whether there are further turns: then Ctrl-C ends the answer, else the program.
+    is_chat: bool,
+    /// Tokens that the conversation may have, and those that `-c` could give it at most.
+    context: usize,
+    max_possible_context: usize,
     messages: Vec<Value>,
 }
 
 const HELP: &str = "/clear  forget the conversation\n/help   this list\n/exit   leave (or Ctrl-D)\n\
-    A line that ends in a backslash goes on in the next one. Ctrl-C at the prompt leaves, too.";
+    A line that ends in a backslash goes on in the next one. Ctrl-C ends an answer, and at the prompt the chat.";
 
-impl Talk {
+impl Talk<'_> {
+    fn answer_once(&mut self, prompt: &str) -> Result<()> {
+        if let Some(stopped) = self.answer(prompt)?.stopped {
+            eprintln!("[stopped: {stopped}]");
+        }
+        Ok(())
+    }
+
     /// Reads lines from the terminal until it ends.
     fn chat(&mut self) -> Result<()> {
-        eprintln!("/help lists the commands, Ctrl-D leaves.");
+        eprintln!("/help lists the commands, Ctrl-C ends an answer, Ctrl-D leaves.");
         let mut editor = rustyline::DefaultEditor::new()?;
         loop {
             let Some(line) = read_message(&mut editor)? else { return Ok(()) };
@@ -108,7 +142,10 @@ impl Talk {
                 "" => {}
                 "/exit" | "/quit" | "/bye" => return Ok(()),
                 "/help" | "/?" => eprintln!("{HELP}"),
-                "/clear" => self.messages.retain(|message| message["role"] == "system"),
+                "/clear" => {
+                    self.messages.retain(|message| message["role"] == "system");
+                    eprintln!("the conversation is forgotten");
+                }
                 command if command.starts_with('/') && !command.contains(' ') => {
                     eprintln!("there is no command {command}; /help lists them");
                 }
@@ -121,11 +158,12 @@ impl Talk {
     fn chat_turn(&mut self, line: &str) {
         let turns = self.messages.len();
         match self.answer(line) {
-            Ok((usage, timings)) => {
-                let rate = |tokens: usize, time: std::time::Duration| tokens as f64 / time.as_secs_f64().max(1e-9);
+            Ok(Answer { stopped, usage, timings, .. }) => {
+                let rate = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64().max(1e-9);
+                let stopped = stopped.map(|why| format!("; stopped: {why}")).unwrap_or_default();
                 let new = usage.prompt_tokens - usage.cached_tokens;
                 eprintln!(
-                    "[{} prompt tokens ({} cached), {:.0} tok/s; {} generated, {:.1} tok/s]",
+                    "[{} prompt tokens ({} cached), {:.0} tok/s; {} generated, {:.1} tok/s{stopped}]",
                     usage.prompt_tokens,
                     usage.cached_tokens,
                     rate(new, timings.prefill),
@@ -141,8 +179,9 @@ impl Talk {
     }
 
     /// Prints the answer to `prompt` as it comes, and keeps both for the next turn.
-    fn answer(&mut self, prompt: &str) -> Result<(Usage, Timings)> {
-        let tokens = if self.raw {
+    fn answer(&mut self, prompt: &str) -> Result<Answer> {
+        let raw = self.settings.run.raw;
+        let tokens = if raw {
             self.tokenizer.encode(prompt, EncodeOptions { add_special: true, parse_special: true })?
         } else {
             self.messages.push(json!({ "role": "user", "content": prompt }));
@@ -151,16 +190,19 @@ impl Talk {
                 ChatInput { messages: &self.messages, tools: None, add_generation_prompt: true, kwargs: &kwargs };
             self.tokenizer.encode_chat(&self.template.render(&input)?)?
         };
-        let (text, usage, timings) = self.generate(tokens)?;
-        if !self.raw {
-            self.messages.push(json!({ "role": "assistant", "content": text.trim_end() }));
+        let answer = self.generate(tokens)?;
+        if !raw {
+            self.messages.push(json!({ "role": "assistant", "content": answer.text.trim_end() }));
         }
-        Ok((usage, timings))
+        Ok(answer)
     }
 
-    fn generate(&self, prompt: Vec<u32>) -> Result<(String, Usage, Timings)> {
-        let mut request = self.engine.submit(Request { prompt, params: self.params.clone(), cache_salt: None })?;
-        let options = DecodeOptions { skip_special: true, starts_text: !self.raw };
+    fn generate(&self, prompt: Vec<u32>) -> Result<Answer> {
+        let request = Request { prompt, params: self.params.clone(), cache_salt: None };
+        let mut request = self.engine.submit(request).map_err(|error| self.refusal(&error))?;
+        let canceller = request.canceller();
+        let _keyboard = self.is_chat.then(|| Keyboard::watch(move || canceller.cancel()));
+        let options = DecodeOptions { skip_special: true, starts_text: !self.settings.run.raw };
         let detokenizer = Detokenizer::new(Arc::clone(&self.tokenizer), options);
         let mut output = Output::new(detokenizer, StopMatcher::new(self.stop.clone(), false));
         let (mut text, mut stdout) = (String::new(), std::io::stdout());
@@ -188,11 +230,36 @@ impl Talk {
             show(&output.finish().text)?;
         }
         show("\n")?;
-        if let FinishReason::Error(message) = reason {
-            bail!("the answer ended early: {message}");
-        }
         text.pop(); // the line's end is the terminal's, not the answer's
-        Ok((text, usage, timings))
+        let stopped = match reason {
+            FinishReason::Error(message) => bail!("the answer ended early: {message}"),
+            _ if stopped => None,
+            FinishReason::Stop { .. } => None,
+            FinishReason::Cancelled => Some("Ctrl-C".to_owned()),
+            FinishReason::Length if self.params.max_tokens == Some(usage.completion_tokens) => {
+                Some(format!("{} {} reached", self.settings.spelled("predict"), usage.completion_tokens))
+            }
+            FinishReason::Length => Some(format!("the context of {} tokens is full", self.context)),
+        };
+        Ok(Answer { text, stopped, usage, timings })
+    }
+
+    /// Why the engine did not take a prompt, in the words of who wrote it.
+    fn refusal(&self, error: &SubmitError) -> anyhow::Error {
+        let SubmitError::PromptTooLong { prompt_tokens, max_model_len } = error else {
+            return anyhow!(self.settings.in_words_of_the_user(&error.to_string()));
+        };
+        let raise = if self.context < self.max_possible_context {
+            format!(", or start again with a larger context: -c {} at most", self.max_possible_context)
+        } else {
+            String::new()
+        };
+        let needs = format!("{prompt_tokens} tokens, and the context holds {max_model_len}, the answer included");
+        if self.messages.iter().any(|message| message["role"] == "assistant") {
+            anyhow!("the conversation is full: with this message it has {needs}. /clear forgets it{raise}")
+        } else {
+            anyhow!("the prompt is too long: it has {needs}. Shorten it{raise}")
+        }
     }
 }
 

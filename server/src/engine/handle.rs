@@ -151,8 +151,8 @@ impl EngineHandle {
         let watched = Arc::clone(&progress);
         let submission = Submission { id, prompt, stop, cache_salt, sampler, events, submitted, place, progress };
         self.commands.send(Command::Submit(Box::new(submission))).ok().ok_or(SubmitError::Stopped)?;
-        let commands = self.commands.clone();
-        Ok(RequestHandle { id, seed, max_tokens, events: receiver, commands, progress: watched, finished: false })
+        let canceller = Canceller { id, commands: self.commands.clone() };
+        Ok(RequestHandle { canceller, seed, max_tokens, events: receiver, progress: watched, finished: false })
     }
 
     /// The engine's numbers as of its last step.
@@ -199,14 +199,28 @@ impl Drop for Place {
     }
 }
 
+/// Ends one request, from wherever that is decided.
+#[derive(Clone)]
+pub struct Canceller {
+    id: SequenceId,
+    commands: Sender<Command>,
+}
+
+impl Canceller {
+    /// Ends the request before the next step; its last event follows.
+    pub fn cancel(&self) {
+        // An error means that the engine has stopped, and the request with it.
+        let _ = self.commands.send(Command::Cancel(self.id));
+    }
+}
+
 /// The receiving end of one request. Dropping it cancels the request.
 pub struct RequestHandle {
-    id: SequenceId,
+    canceller: Canceller,
     seed: u64,
     max_tokens: usize,
     /// Holds at most `max_tokens` events and the last one, so it needs no bound of its own.
     events: UnboundedReceiver<Event>,
-    commands: Sender<Command>,
     progress: Arc<Progress>,
     finished: bool,
 }
@@ -251,8 +265,12 @@ impl RequestHandle {
 
     /// Ends the request before the next step; its last event follows.
     pub fn cancel(&self) {
-        // An error means that the engine has stopped, and the request with it.
-        let _ = self.commands.send(Command::Cancel(self.id));
+        self.canceller.cancel();
+    }
+
+    /// A way to cancel while another thread waits for events.
+    pub fn canceller(&self) -> Canceller {
+        self.canceller.clone()
     }
 
     /// A closed channel without a last event means that the engine's thread has died: that is an event too.

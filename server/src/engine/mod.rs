@@ -25,7 +25,7 @@ mod worker;
 
 pub use config::{ConfigError, EngineConfig};
 pub use events::{Event, FinishReason, Timings, Usage};
-pub use handle::{EngineHandle, Progress, RequestHandle, Shutdown, SpawnError, spawn};
+pub use handle::{Canceller, EngineHandle, Progress, RequestHandle, Shutdown, SpawnError, spawn};
 pub use pool::{BlockCounts, BlockId};
 pub use request::{Request, SubmitError};
 pub use runner::{Logits, ModelRunner, RunnerError};

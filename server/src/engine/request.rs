@@ -30,7 +30,7 @@ pub enum SubmitError {
     PromptTooLong { prompt_tokens: usize, max_model_len: usize },
     #[error(
         "{prompt_tokens} prompt tokens and {max_tokens} to generate do not fit the KV cache, which holds \
-         {kv_capacity} tokens (the maximum context is {max_model_len}); shorten the prompt, lower max_tokens or give \
+         {kv_capacity} tokens (the maximum context is {max_model_len}); shorten the prompt, lower `max_tokens` or give \
          the cache more memory"
     )]
     DoesNotFit { prompt_tokens: usize, max_tokens: usize, kv_capacity: usize, max_model_len: usize },

@@ -12,6 +12,10 @@ pub enum SettingsError {
     CommandLine(#[from] clap::Error),
     #[error("argument {0:?} is not valid UTF-8")]
     NotUtf8(std::ffi::OsString),
+    #[error("{flag} stands where a command is expected; write `taper run {flag} ...`, see `taper --help`")]
+    NoCommand { flag: String },
+    #[error("unknown option {flag}; {hint}")]
+    UnknownOption { flag: String, hint: String },
     #[error("cannot read the settings file {path}: {source}")]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("{path} is not valid TOML: {source}")]
@@ -28,6 +32,8 @@ pub enum SettingsError {
     Exclusive { first: String, second: String },
     #[error("no model was given: name one, as in `taper {command} FILE`, or set TAPER_MODEL")]
     NoModel { command: &'static str },
+    #[error("{n_prompt} and {n_gen} are both 0, so there is nothing to measure; give one of them a length")]
+    NothingToMeasure { n_prompt: String, n_gen: String },
 }
 
 impl SettingsError {

@@ -10,11 +10,11 @@ use toml::Value;
 
 use super::error::SettingsError;
 use super::table::TABLE;
+use crate::files::read_text;
 
 /// The file's values by key, each as the texts that the command line would have been given.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<String>>, SettingsError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
+    let text = read_text(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
     let table: toml::Table =
         text.parse().map_err(|source| SettingsError::Toml { path: path.to_owned(), source: Box::new(source) })?;
     table.into_iter().map(|(key, value)| Ok((known(path, &key)?, texts(path, &key, value)?))).collect()

@@ -19,7 +19,8 @@ stop = [\"###\", \"User:\"]
 ```
 
 Flags are also accepted as `--flag=value`; a switch is taken back by `--switch=false`. An empty variable counts as
-unset. `llama.cpp`'s spellings are accepted where it has the same setting.
+unset. `llama.cpp`'s spellings are accepted where it has the same setting; its options that are not needed here, such as
+`-ngl 99`, `-fa on`, `--mlock`, are read over with a warning.
 ";
 
 /// The page.
@@ -39,9 +40,7 @@ pub fn markdown() -> String {
 }
 
 fn row(setting: &Setting) -> String {
-    let short = setting.short.map(|short| format!("`-{short}`"));
-    let flags = short.into_iter().chain([format!("`--{}`", setting.name)]);
-    let flags: Vec<_> = flags.chain(setting.also.iter().map(|flag| format!("`{flag}`"))).collect();
+    let flags: Vec<_> = setting.spellings().map(|flag| format!("`{flag}`")).collect();
     let default = match setting.default {
         Default::Unset => String::new(),
         Default::Value(value) => format!("`{value}`"),

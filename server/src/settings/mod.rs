@@ -8,6 +8,7 @@
 mod command_line;
 mod error;
 mod file;
+mod llama_cpp;
 mod markdown;
 mod resolve;
 mod table;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::command_line::{self, Arguments};
 use super::error::SettingsError;
 use super::file;
-use super::table::{Default, EXCLUSIVE, Setting, settings_of, variable};
+use super::table::{Default, EXCLUSIVE, Setting, TABLE, settings_of, variable};
 use super::types::{Command, Settings};
 use super::value::Refused;
 
@@ -30,6 +30,8 @@ pub struct Resolved {
     /// One text, except for settings that may be repeated; none where nothing is set.
     pub values: Vec<String>,
     pub origin: Origin,
+    /// How the user wrote the setting (`-c`, `TAPER_CTX_SIZE`): the words to look for when it is wrong.
+    pub spelling: String,
 }
 
 impl fmt::Display for Origin {
@@ -60,17 +62,51 @@ impl Settings {
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<(Command, Self), SettingsError> {
         let environment = |variable: &str| environment(variable).filter(|value| !value.is_empty());
-        let arguments = command_line::parse(argv)?;
+        let mut arguments = command_line::parse(argv)?;
         let path = arguments.config.clone().or_else(|| environment(CONFIG_VARIABLE)).map(PathBuf::from);
         let in_file = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
         let command = arguments.command;
+        let warnings = std::mem::take(&mut arguments.warnings);
         let mut resolved = gather(arguments, environment, path.as_deref(), &in_file);
         exclude(&mut resolved)?;
-        let settings = apply(command, resolved)?;
+        let settings = Self { warnings, ..apply(command, resolved)? };
         if settings.model.as_os_str().is_empty() {
             return Err(SettingsError::NoModel { command: command.name() });
         }
+        let (n_prompt, n_gen) = (&settings.bench.n_prompt, &settings.bench.n_gen);
+        if command == Command::Bench && n_prompt.iter().chain(n_gen).all(|tokens| *tokens == 0) {
+            let [n_prompt, n_gen] = ["n-prompt", "n-gen"].map(|name| settings.spelled(name));
+            return Err(SettingsError::NothingToMeasure { n_prompt, n_gen });
+        }
         Ok((command, settings))
+    }
+
+    /// Whether the user gave the setting `name`, rather than leave it to its default.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.resolved.get(name).is_some_and(is_given)
+    }
+
+    /// How the user wrote the setting `name`; its long flag where they did not.
+    pub fn spelled(&self, name: &str) -> String {
+        self.resolved.get(name).map_or_else(|| format!("--{name}"), |resolved| resolved.spelling.clone())
+    }
+
+    /// A message of the engine, which names its fields (`max_tokens`, in backticks), in the words of the settings.
+    pub fn in_words_of_the_user(&self, message: &str) -> String {
+        let named = |field: &str| {
+            let flag = format!("--{}", field.replace('_', "-"));
+            let setting = TABLE.iter().find(|setting| setting.is_spelled(&flag))?;
+            Some(if self.is_given(setting.name) {
+                self.spelled(setting.name)
+            } else {
+                format!("the model's own {}", setting.name)
+            })
+        };
+        let words = message.split('`').enumerate().map(|(index, part)| match index % 2 {
+            1 => named(part).unwrap_or_else(|| format!("`{part}`")),
+            _ => part.to_owned(),
+        });
+        words.collect()
     }
 }
 
@@ -81,19 +117,22 @@ fn gather(
     path: Option<&Path>,
     in_file: &BTreeMap<String, Vec<String>>,
 ) -> BTreeMap<&'static str, Resolved> {
-    let resolve = |setting: &'static Setting| {
-        if let Some(values) = arguments.values.remove(setting.name) {
-            return (setting.name, Resolved { values, origin: Origin::CommandLine });
+    let mut resolve = |setting: &'static Setting| {
+        let (name, flag) = (setting.name, format!("--{}", setting.name));
+        if let Some(values) = arguments.values.remove(name) {
+            let spelling = arguments.spellings.remove(name).unwrap_or(flag);
+            return Resolved { values, origin: Origin::CommandLine, spelling };
         }
-        if let Some(value) = environment(&variable(setting.name)) {
-            return (setting.name, Resolved { values: vec![value], origin: Origin::Environment });
+        if let Some(value) = environment(&variable(name)) {
+            return Resolved { values: vec![value], origin: Origin::Environment, spelling: variable(name) };
         }
-        if let (Some(path), Some(values)) = (path, in_file.get(setting.name)) {
-            return (setting.name, Resolved { values: values.clone(), origin: Origin::File(path.to_owned()) });
+        if let (Some(path), Some(values)) = (path, in_file.get(name)) {
+            let spelling = format!("{name} in {}", path.display());
+            return Resolved { values: values.clone(), origin: Origin::File(path.to_owned()), spelling };
         }
-        (setting.name, Resolved { values: default_values(setting.default), origin: Origin::Default })
+        Resolved { values: default_values(setting.default), origin: Origin::Default, spelling: flag }
     };
-    settings_of(arguments.command).map(resolve).collect()
+    settings_of(arguments.command).map(|setting| (setting.name, resolve(setting))).collect()
 }
 
 fn default_values(default: Default) -> Vec<String> {
@@ -111,11 +150,12 @@ fn exclude(resolved: &mut BTreeMap<&'static str, Resolved>) -> Result<(), Settin
             continue;
         }
         if one.origin == other.origin {
-            let (first, second) = (spelling(first, &one.origin), spelling(second, &other.origin));
+            let (first, second) = (one.spelling.clone(), other.spelling.clone());
             return Err(SettingsError::Exclusive { first, second });
         }
         let loser = if one.origin < other.origin { first } else { second };
-        resolved.insert(loser, Resolved { values: Vec::new(), origin: Origin::Default });
+        let spelling = format!("--{loser}");
+        resolved.insert(loser, Resolved { values: Vec::new(), origin: Origin::Default, spelling });
     }
     Ok(())
 }
@@ -128,14 +168,14 @@ fn is_given(resolved: &Resolved) -> bool {
 fn apply(command: Command, resolved: BTreeMap<&'static str, Resolved>) -> Result<Settings, SettingsError> {
     let mut settings = Settings::default();
     for setting in settings_of(command) {
-        let Resolved { values, origin } = &resolved[setting.name];
+        let Resolved { values, origin, spelling } = &resolved[setting.name];
         let left_to_checkpoint = matches!(setting.default, Default::Checkpoint(_)) && *origin == Origin::Default;
         if values.is_empty() || left_to_checkpoint {
             continue;
         }
-        once(setting, values, origin)?;
+        once(setting, values, spelling)?;
         setting.kind.set(&mut settings, values).map_err(|Refused { value, rule }| SettingsError::Value {
-            given: spelling(setting.name, origin),
+            given: spelling.clone(),
             value,
             rule,
         })?;
@@ -145,25 +185,14 @@ fn apply(command: Command, resolved: BTreeMap<&'static str, Resolved>) -> Result
 }
 
 /// Of a value given several times the last one holds, except where its spellings must agree.
-fn once(setting: &Setting, values: &[String], origin: &Origin) -> Result<(), SettingsError> {
+fn once(setting: &Setting, values: &[String], spelling: &str) -> Result<(), SettingsError> {
     if !setting.must_agree {
         return Ok(());
     }
     match values.iter().find(|value| **value != values[0]) {
         None => Ok(()),
-        Some(second) => Err(SettingsError::Twice {
-            given: spelling(setting.name, origin),
-            first: values[0].clone(),
-            second: second.clone(),
-        }),
-    }
-}
-
-/// How the user wrote the setting: the words to look for when it is wrong.
-fn spelling(name: &str, origin: &Origin) -> String {
-    match origin {
-        Origin::Default | Origin::CommandLine => format!("--{name}"),
-        Origin::Environment => variable(name),
-        Origin::File(path) => format!("{name} in {}", path.display()),
+        Some(second) => {
+            Err(SettingsError::Twice { given: spelling.to_owned(), first: values[0].clone(), second: second.clone() })
+        }
     }
 }

@@ -42,6 +42,10 @@ pub(super) enum Kind {
         max: i64,
         set: fn(&mut Settings, i64),
     },
+    /// A whole number of at least 1, or -1 for "no limit".
+    Limit {
+        set: fn(&mut Settings, Option<usize>),
+    },
     Number {
         min: f64,
         max: f64,
@@ -91,6 +95,7 @@ use Command::{Bench, Inspect, Run, Serve};
 const ALL: &[Command] = &[Serve, Run, Inspect, Bench];
 const ENGINE: &[Command] = &[Serve, Run, Bench];
 const CHAT: &[Command] = &[Serve, Run];
+const TOOLS: &[Command] = &[Run, Inspect, Bench];
 const TALK: &[Command] = &[Run];
 const HTTP: &[Command] = &[Serve];
 const BENCH: &[Command] = &[Bench];
@@ -152,13 +157,15 @@ impl Setting {
         matches!(self.kind, Kind::Switch { .. })
     }
 
+    /// All its spellings, with their dashes.
+    pub fn spellings(&self) -> impl Iterator<Item = String> + use<> {
+        let short = self.short.map(|short| format!("-{short}"));
+        short.into_iter().chain([format!("--{}", self.name)]).chain(self.also.iter().map(|flag| (*flag).to_owned()))
+    }
+
     /// Whether `flag` (with its dashes, without a value) is one of this setting's spellings.
     pub fn is_spelled(&self, flag: &str) -> bool {
-        let short =
-            || flag.strip_prefix('-').and_then(|rest| rest.chars().next().filter(|_| rest.chars().count() == 1));
-        flag.strip_prefix("--") == Some(self.name)
-            || self.also.contains(&flag)
-            || (self.short.is_some() && short() == self.short)
+        self.spellings().any(|spelling| spelling == flag)
     }
 }
 
@@ -182,7 +189,7 @@ pub(super) static TABLE: &[Setting] = &[
     setting("device", "NAME", Kind::Choice { values: &["cpu"], set: |_, _| {} })
         .default("cpu")
         .of(MODEL, ENGINE)
-        .help("Where the model runs"),
+        .help("Where the model runs; so far on the CPU only"),
     setting(
         "ctx-size",
         "TOKENS",
@@ -197,7 +204,7 @@ pub(super) static TABLE: &[Setting] = &[
         .short('t')
         .default("0")
         .of(MODEL, ENGINE)
-        .help("Compute threads; 0 or -1: one per physical core"),
+        .help("Compute threads; 0 or -1: one per physical core; more than the logical CPUs: slower, with a warning"),
     // --- scheduling and cache ---
     setting(
         "ubatch-size",
@@ -257,10 +264,9 @@ pub(super) static TABLE: &[Setting] = &[
         .of(CACHE, ENGINE)
         .help("Most requests that wait; further ones are refused"),
     // --- taper run: what is said ---
-    setting("prompt", "TEXT", Kind::Text { set: |s, v| s.run.prompt = Some(v) })
-        .short('p')
-        .of(PROMPT, TALK)
-        .help("Answer this and end; without a prompt: a chat, or what standard input holds"),
+    setting("prompt", "TEXT", Kind::Text { set: |s, v| s.run.prompt = Some(v) }).short('p').of(PROMPT, TALK).help(
+        "Answer this and end, without reading standard input; without a prompt: a chat, or what standard input holds",
+    ),
     setting("file", "FILE", Kind::Path { set: |s, v| s.run.file = Some(v) })
         .short('f')
         .of(PROMPT, TALK)
@@ -281,20 +287,12 @@ pub(super) static TABLE: &[Setting] = &[
         .of(PROMPT, CHAT)
         .help("As chat-template, read from a file"),
     // --- taper run: how tokens are chosen ---
-    setting(
-        "predict",
-        "TOKENS",
-        Kind::Integer {
-            min: -1,
-            max: u32::MAX as i64,
-            set: |s, v| s.sampling.overrides.max_tokens = usize::try_from(v).ok(),
-        },
-    )
-    .short('n')
-    .also(&["--n-predict", "--max-tokens"])
-    .default("-1")
-    .of(SAMPLING, CHAT)
-    .help("Most tokens of an answer; -1: until the model ends"),
+    setting("predict", "TOKENS", Kind::Limit { set: |s, v| s.sampling.overrides.max_tokens = v })
+        .short('n')
+        .also(&["--n-predict", "--max-tokens"])
+        .default("-1")
+        .of(SAMPLING, CHAT)
+        .help("Most tokens of an answer; -1: until the model ends"),
     setting(
         "seed",
         "N",
@@ -325,10 +323,14 @@ pub(super) static TABLE: &[Setting] = &[
     .checkpoint_or("0")
     .of(SAMPLING, CHAT)
     .help("Choose among the N likeliest tokens; 0 or -1: off"),
-    setting("top-p", "P", Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.overrides.top_p = Some(v) })
-        .checkpoint_or("1.0")
-        .of(SAMPLING, CHAT)
-        .help("Choose among the likeliest tokens that together reach this probability; 1: off"),
+    setting(
+        "top-p",
+        "P",
+        Kind::Number { min: f64::MIN_POSITIVE, max: 1.0, set: |s, v| s.sampling.overrides.top_p = Some(v) },
+    )
+    .checkpoint_or("1.0")
+    .of(SAMPLING, CHAT)
+    .help("Choose among the likeliest tokens that together reach this probability; 1: off"),
     setting("min-p", "P", Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.overrides.min_p = Some(v) })
         .checkpoint_or("0.0")
         .of(SAMPLING, CHAT)
@@ -336,7 +338,7 @@ pub(super) static TABLE: &[Setting] = &[
     setting(
         "typical-p",
         "P",
-        Kind::Number { min: 0.0, max: 1.0, set: |s, v| s.sampling.overrides.typical_p = Some(v) },
+        Kind::Number { min: f64::MIN_POSITIVE, max: 1.0, set: |s, v| s.sampling.overrides.typical_p = Some(v) },
     )
     .also(&["--typical"])
     .checkpoint_or("1.0")
@@ -345,11 +347,7 @@ pub(super) static TABLE: &[Setting] = &[
     setting(
         "repeat-penalty",
         "F",
-        Kind::Number {
-            min: f64::MIN_POSITIVE,
-            max: f64::INFINITY,
-            set: |s, v| s.sampling.overrides.repetition_penalty = Some(v),
-        },
+        Kind::Number { min: 0.01, max: 100.0, set: |s, v| s.sampling.overrides.repetition_penalty = Some(v) },
     )
     .also(&["--repetition-penalty"])
     .checkpoint_or("1.0")
@@ -554,7 +552,7 @@ pub(super) static TABLE: &[Setting] = &[
     setting("streams", "N,...", Kind::Integers { min: 1, set: |s, v| s.bench.streams = v })
         .default("1")
         .of(MEASUREMENT, BENCH)
-        .help("Sequences that generate at the same time"),
+        .help("Sequences that generate at the same time; parallel is as large, unless it is given"),
     setting("repetitions", "N", Kind::Integer { min: 1, max: 1000, set: |s, v| s.bench.repetitions = v as usize })
         .short('r')
         .default("3")
@@ -567,8 +565,12 @@ pub(super) static TABLE: &[Setting] = &[
         .help("Print JSON instead of text"),
     setting("log-level", "FILTER", Kind::Text { set: |s, v| s.log_level = v })
         .default("warn")
-        .of(OUTPUT, ALL)
+        .of(OUTPUT, TOOLS)
         .help("What is logged: error, warn, info, debug, trace; by module: taper_server=debug,warn"),
+    setting("log-level", "FILTER", Kind::Text { set: |s, v| s.log_level = v })
+        .default("info,actix_server=warn")
+        .of(OUTPUT, HTTP)
+        .help("What is logged; at info, one line a request"),
     // After log-level, whose value it replaces.
     setting("verbose", "", Kind::Switch { set: verbose })
         .short('v')

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::engine::sampling::{SamplingOverrides, SamplingParams};
 
-use super::table::{Default, TABLE, settings_of, variable};
+use super::table::{Default, Setting, TABLE, settings_of, variable};
 use super::{Command, KvCacheDtype, Origin, Settings, SettingsError, markdown};
 
 fn load(line: &str, environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
@@ -141,13 +141,17 @@ fn the_more_specific_of_two_exclusive_settings_stays() {
 fn mistakes_are_named_where_they_were_made() {
     let (_directory, path) = file("ctx-size = 'many'\n");
     for (line, environment, expected) in [
-        ("taper run m.gguf -c many", &[][..], "--ctx-size is \"many\"; it must be a whole number of at least 0"),
-        ("taper run m.gguf", &[("TAPER_TOP_P", "1.5")], "TAPER_TOP_P is \"1.5\"; it must be a number from 0 to 1"),
+        ("taper run m.gguf -c many", &[][..], "-c is \"many\"; it must be a whole number of at least 0"),
+        ("taper run m.gguf", &[("TAPER_TOP_P", "1.5")], "TAPER_TOP_P is \"1.5\"; it must be a number above 0"),
         ("taper run m.gguf --device rocm", &[], "--device is \"rocm\"; it must be cpu"),
-        ("taper run m.gguf -ctk f16 -ctv f32", &[], "--kv-cache-dtype was given twice, as \"f16\" and as \"f32\""),
-        ("taper run a.gguf -m b.gguf", &[], "--model was given twice, as \"b.gguf\" and as \"a.gguf\""),
-        ("taper run m.gguf -p a -f b", &[], "--prompt and --file exclude each other"),
-        ("taper run m.gguf --raw -sys a", &[], "--raw and --system-prompt exclude each other"),
+        ("taper run m.gguf -ctk f16 -ctv f32", &[], "-ctv was given twice, as \"f16\" and as \"f32\""),
+        ("taper run a.gguf -m b.gguf", &[], "-m was given twice, as \"b.gguf\" and as \"a.gguf\""),
+        ("taper run m.gguf -p a -f b", &[], "-p and -f exclude each other"),
+        ("taper run m.gguf --raw -sys a", &[], "--raw and -sys exclude each other"),
+        ("taper run m.gguf -n 0", &[], "-n is \"0\"; it must be a whole number of at least 1, or -1"),
+        ("taper run m.gguf --top-p 0", &[], "--top-p is \"0\"; it must be a number above 0 and at most 1"),
+        ("taper run m.gguf --logit-bias 5+200", &[], "--logit-bias is \"5+200\"; it must be"),
+        ("taper bench m.gguf -p 0 -n 0", &[], "-p and -n are both 0, so there is nothing to measure"),
         ("taper bench", &[], "no model was given: name one, as in `taper bench FILE`"),
         ("taper run m.gguf --logit-bias 5", &[], "--logit-bias is \"5\"; it must be a token id, a sign and a number"),
     ] {
@@ -156,6 +160,19 @@ fn mistakes_are_named_where_they_were_made() {
     }
     let message = error(&format!("taper run m.gguf --config {path}"), &[]);
     assert_eq!(message, format!("ctx-size in {path} is \"many\"; it must be a whole number of at least 0"));
+}
+
+#[test]
+fn the_engines_fields_are_named_as_the_user_gave_them() {
+    let settings = load("taper run m.gguf -n 5 --repeat-penalty 2", &[("TAPER_MIN_TOKENS", "9")]).unwrap();
+    for (message, expected) in [
+        ("`min_tokens` is 9; it must be at most `max_tokens`", "TAPER_MIN_TOKENS is 9; it must be at most -n"),
+        ("`repetition_penalty` is 2", "--repeat-penalty is 2"),
+        ("`top_p` is 0", "the model's own top-p is 0"),
+        ("`num_blocks` is 0", "`num_blocks` is 0"),
+    ] {
+        assert_eq!(settings.in_words_of_the_user(message), expected);
+    }
 }
 
 #[test]
@@ -168,13 +185,7 @@ fn an_unknown_key_is_named_with_the_nearest_one() {
 #[test]
 fn no_two_settings_of_a_subcommand_share_a_spelling() {
     for &command in Command::ALL {
-        let mut spellings: Vec<String> = settings_of(command)
-            .flat_map(|setting| {
-                let short = setting.short.map(|short| format!("-{short}"));
-                let also = setting.also.iter().map(|flag| (*flag).to_owned());
-                short.into_iter().chain(also).chain([format!("--{}", setting.name)])
-            })
-            .collect();
+        let mut spellings: Vec<String> = settings_of(command).flat_map(Setting::spellings).collect();
         spellings.sort();
         let twice: Vec<_> = spellings.windows(2).filter(|pair| pair[0] == pair[1]).collect();
         assert!(twice.is_empty(), "{}: {twice:?}", command.name());

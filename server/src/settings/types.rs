@@ -36,6 +36,8 @@ pub struct Settings {
     pub log_json: bool,
     /// Every setting of the subcommand by name: its value as text, and where it came from.
     pub resolved: BTreeMap<&'static str, Resolved>,
+    /// What to tell the user about what they gave, once there is a log to tell it in.
+    pub warnings: Vec<String>,
 }
 
 /// Model loading, scheduling and the KV cache.

@@ -21,7 +21,10 @@ impl Kind {
                 format!("a whole number of at least {min}")
             }
             Self::Integer { min, max, .. } => format!("a whole number from {min} to {max}"),
-            Self::Number { min, .. } if *min == f64::MIN_POSITIVE => "a number above 0".to_owned(),
+            Self::Limit { .. } => "a whole number of at least 1, or -1".to_owned(),
+            Self::Number { min, max, .. } if *min == f64::MIN_POSITIVE => {
+                format!("a number above 0 and at most {max}")
+            }
             Self::Number { min, max, .. } if max.is_infinite() => format!("a number of at least {min}"),
             Self::Number { min, max, .. } => format!("a number from {min} to {max}"),
             Self::Bytes { .. } => "auto, or bytes such as 512M or 4G".to_owned(),
@@ -29,7 +32,10 @@ impl Kind {
             Self::Path { .. } => "a path".to_owned(),
             Self::Choice { values, .. } => values.join(" or "),
             Self::Integers { min, .. } => format!("whole numbers of at least {min}, separated by commas"),
-            Self::Biases { .. } => "a token id, a sign and a number, such as 15043+1 or 15043-0.5".to_owned(),
+            Self::Biases { .. } => {
+                "a token id, a sign and a number up to 100, such as 15043+1 or 15043-0.5, or 15043-inf to ban it"
+                    .to_owned()
+            }
         }
     }
 
@@ -42,6 +48,11 @@ impl Kind {
             Self::Integer { min, max, set } => {
                 let value = last.parse().ok().filter(|value| (min..=max).contains(&value));
                 set(settings, value.ok_or_else(|| refused(last))?);
+            }
+            Self::Limit { set } if last == "-1" => set(settings, None),
+            Self::Limit { set } => {
+                let limit = last.parse().ok().filter(|&limit| limit > 0);
+                set(settings, Some(limit.ok_or_else(|| refused(last))?));
             }
             Self::Number { min, max, set } => {
                 let value = last.parse::<f64>().ok().filter(|value| (min..=max).contains(&value));
@@ -97,5 +108,5 @@ fn bytes(text: &str) -> Option<u64> {
 fn bias(text: &str) -> Option<(u32, f32)> {
     let (id, bias) = text.split_at_checked(text.find(['+', '-'])?)?;
     let bias: f32 = bias.parse().ok()?;
-    (!bias.is_nan()).then_some((id.parse().ok()?, bias))
+    ((-100.0..=100.0).contains(&bias) || bias == f32::NEG_INFINITY).then_some((id.parse().ok()?, bias))
 }

@@ -56,8 +56,8 @@ impl Default for TemplateLimits {
 pub enum TemplateError {
     #[error("the chat template could not be read: {0}")]
     Source(String),
-    #[error("the chat template {name:?} is not valid: {message}")]
-    Syntax { name: String, message: String },
+    #[error("the chat template is not valid: {0}")]
+    Syntax(String),
     /// The template refuses the conversation, in words meant for whoever wrote it.
     #[error("{0}")]
     Raised(String),
@@ -102,7 +102,7 @@ impl ChatTemplate {
         let mut add = |name: &str, source: &str| {
             environment
                 .add_template_owned(name.to_owned(), plain_generation_blocks(source))
-                .map_err(|error| TemplateError::Syntax { name: name.to_owned(), message: describe(&error) })
+                .map_err(|error| TemplateError::Syntax(describe(&error)))
         };
         for (name, source) in &sources.templates {
             add(name, source)?;
@@ -238,9 +238,17 @@ fn plain_generation_blocks(source: &str) -> String {
     plain
 }
 
-/// An error with its place and its causes.
+/// An error with its place and its causes. Names a template only where there is more than the one for chat.
 fn describe(error: &minijinja::Error) -> String {
-    let mut message = error.to_string();
+    let mut message = error.kind().to_string();
+    if let Some(detail) = error.detail() {
+        message += &format!(": {detail}");
+    }
+    match (error.line(), error.name()) {
+        (Some(line), Some(DEFAULT) | None) => message += &format!(" (line {line})"),
+        (Some(line), Some(name)) => message += &format!(" (line {line} of its variant {name:?})"),
+        (None, _) => {}
+    }
     let mut source = error.source();
     while let Some(cause) = source {
         message.push_str(": ");

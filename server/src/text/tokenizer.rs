@@ -33,6 +33,11 @@ pub enum TokenizerError {
          {supported}"
     )]
     PreTokenizer { path: PathBuf, name: String, supported: String },
+    #[error(
+        "{dir} has no tokenizer.json; it lies beside the weights where the model was published, or is written by \
+         AutoTokenizer.from_pretrained(...).save_pretrained(...) of Python's transformers"
+    )]
+    Missing { dir: PathBuf },
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
     #[error("{path} is not valid: {what}")]
@@ -93,7 +98,10 @@ impl Tokenizer {
     /// When `tokenizer.json` is missing or not understood.
     pub fn from_dir(dir: &Path) -> Result<Self, TokenizerError> {
         let path = dir.join("tokenizer.json");
-        let bytes = std::fs::read(&path).map_err(|source| TokenizerError::Io { path: path.clone(), source })?;
+        let bytes = std::fs::read(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => TokenizerError::Missing { dir: dir.to_owned() },
+            _ => TokenizerError::Io { path: path.clone(), source },
+        })?;
         let invalid = |what: String| TokenizerError::Invalid { path: path.clone(), what };
         let mut library = tokenizers::Tokenizer::from_bytes(bytes).map_err(|error| invalid(error.to_string()))?;
         // Lengths are the engine's business: a prompt is never cut or padded silently.
