@@ -1,3 +1,5 @@
 //! The HTTP side: OpenAI's API over the engine.
 
+pub mod bind;
 pub mod error;
+pub mod prefix;
