@@ -1,5 +1,7 @@
 //! The HTTP side: OpenAI's API over the engine.
 
 pub mod bind;
+pub mod cors;
 pub mod error;
+pub mod forwarded;
 pub mod prefix;
