@@ -9,6 +9,7 @@ use taper_openapi::models::{ModelCard, ModelMeta};
 use taper_openapi::object::ModelName;
 use taper_openapi::props::{DefaultGenerationSettings, DefaultParams, Modalities, Props};
 use taper_server::engine::sampling::{SamplingOverrides, SamplingParams};
+use taper_server::http::layer::Access;
 use taper_server::http::serve::{Ended, Listening, Signals, listen, until_the_end};
 use taper_server::http::service::{Server, Service, unix_time};
 use taper_server::http::status::build_info;
@@ -26,9 +27,10 @@ pub fn run(settings: &Settings) -> Result<()> {
 
 async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
     let server = Data::new(Server::new(settings.server.clone()));
-    let address = (settings.server.host.as_str(), settings.server.port);
+    let access = Data::new(Access::new(&settings.server)?);
+    let (host, port) = (&settings.server.host, settings.server.port);
     let Listening { address, handle } =
-        listen(server.clone()).with_context(|| format!("cannot listen on {}:{}", address.0, address.1))?;
+        listen(server.clone(), access.clone()).with_context(|| format!("cannot listen on {host}, port {port}"))?;
     let loaded = actix_web::web::block({
         let (settings, server) = (settings.clone(), server.clone());
         move || load(&settings, opened, &server)
@@ -46,7 +48,7 @@ async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
         let service = Arc::clone(&service);
         async move { service.pulse.watch(&service.engine).await }
     });
-    announce(&format!("http://{address}{}", settings.server.api_prefix), &service, settings);
+    announce(&format!("http://{address}{}", access.prefix()), &service, access.keys.is_empty());
     match until_the_end(&server, &service.engine, running.thread, &handle).await? {
         Ended::Drained => Ok(()),
         Ended::Aborted => {
@@ -154,12 +156,8 @@ fn default_params(params: &SamplingParams) -> DefaultParams {
 }
 
 /// Where everything is, and one line that works.
-fn announce(url: &str, service: &Service, settings: &Settings) {
-    let key = if settings.server.api_keys.is_empty() && settings.server.api_key_file.is_none() {
-        ""
-    } else {
-        " -H 'Authorization: Bearer YOUR_KEY'"
-    };
+fn announce(url: &str, service: &Service, open: bool) {
+    let key = if open { "" } else { " -H 'Authorization: Bearer YOUR_KEY'" };
     eprintln!(
         "{} is served with a context of {} tokens, up to {} requests at once.\n  \
          API         {url}/v1\n  Swagger UI  {url}/docs/\n  metrics     {url}/metrics\n\

@@ -13,6 +13,7 @@ use taper_openapi::usage::FinishReason;
 use super::body::{IGNORED, ignored_header, read};
 use super::error::ApiError;
 use super::generation::{Delta, Generation, Kind};
+use super::layer::Access;
 use super::prompt::{Conversation, ConversationOptions};
 use super::request::{Streaming, Valid, valid_chat};
 use super::service::{Server, Service, completion_id, unix_time};
@@ -21,6 +22,7 @@ use super::sse::{EventSender, Gone, stream};
 /// Answers a conversation.
 pub async fn completions(
     server: Data<Server>,
+    access: Data<Access>,
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
@@ -28,6 +30,7 @@ pub async fn completions(
     let (mut body, room): (ChatRequest, _) = read(&server, &request, payload).await?;
     service.check_model(body.sampling.model.as_deref())?;
     let mut valid = valid_chat(&mut body, service.rules(&server.settings))?;
+    valid.cache = valid.cache.of_key(access.cache_owner(&request));
     valid.stop.extend(service.template.stop_strings().iter().map(|stop| (*stop).to_owned()));
     let options = ConversationOptions {
         kwargs: body.chat_template_kwargs,

@@ -13,6 +13,7 @@ use taper_openapi::usage::FinishReason;
 use super::body::{IGNORED, ignored_header, read};
 use super::error::ApiError;
 use super::generation::{Delta, Generation, Kind};
+use super::layer::Access;
 use super::prompt::text_prompts;
 use super::request::{Streaming, valid_completion};
 use super::service::{Server, Service, completion_id, unix_time};
@@ -21,13 +22,15 @@ use super::sse::{EventSender, Gone, stream};
 /// Continues texts.
 pub async fn completions(
     server: Data<Server>,
+    access: Data<Access>,
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
     let service = Arc::clone(server.service()?);
     let (mut body, room): (CompletionRequest, _) = read(&server, &request, payload).await?;
     service.check_model(body.sampling.model.as_deref())?;
-    let valid = valid_completion(&mut body, service.rules(&server.settings))?;
+    let mut valid = valid_completion(&mut body, service.rules(&server.settings))?;
+    valid.cache = valid.cache.of_key(access.cache_owner(&request));
     let prompts = super::off_thread({
         let (server, service, add_special) = (server.clone(), Arc::clone(&service), valid.add_special);
         move || text_prompts(body.prompt, &service.tokenizer, add_special, &server.settings.limits)

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use actix_web::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use taper_openapi::error::{ErrorBody, ErrorResponse, ErrorType};
 
@@ -25,15 +25,13 @@ pub struct ApiError {
     pub message: String,
     /// Seconds after which a new attempt makes sense.
     pub retry_after: Option<u64>,
-    /// Methods that the route has, where the one used is not among them.
-    pub allow: Option<&'static str>,
 }
 
 const INVALID: ErrorType = ErrorType::InvalidRequestError;
 
 impl ApiError {
     fn new(status: StatusCode, kind: ErrorType, message: impl Into<String>) -> Self {
-        Self { status, kind, code: None, param: None, message: message.into(), retry_after: None, allow: None }
+        Self { status, kind, code: None, param: None, message: message.into(), retry_after: None }
     }
 
     /// 400: the request breaks a rule.
@@ -80,12 +78,6 @@ impl ApiError {
         Self { code: Some("model_not_found"), param: Some("model".into()), ..error }
     }
 
-    /// 405.
-    pub fn method_not_allowed(method: &str, path: &str, allow: &'static str) -> Self {
-        let message = format!("{path} does not answer {method}; use {allow}");
-        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, INVALID, message) }
-    }
-
     /// 413.
     pub fn body_too_large(limit: usize) -> Self {
         let message = format!("the request body is larger than {limit} bytes; the setting max-body is the limit");
@@ -112,6 +104,11 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorType::ServerError, message)
     }
 
+    /// The error object as JSON.
+    pub fn json(&self) -> String {
+        serde_json::to_string(&self.body()).expect("its fields are text")
+    }
+
     /// The error object, for a body or an event of a stream.
     pub fn body(&self) -> ErrorResponse {
         let (message, param, code) = (self.message.clone(), self.param.clone(), self.code.map(str::to_owned));
@@ -134,9 +131,6 @@ impl ResponseError for ApiError {
         let mut response = HttpResponse::build(self.status);
         if let Some(seconds) = self.retry_after {
             response.insert_header((RETRY_AFTER, seconds));
-        }
-        if let Some(allow) = self.allow {
-            response.insert_header((ALLOW, allow));
         }
         if self.status == StatusCode::UNAUTHORIZED {
             response.insert_header((WWW_AUTHENTICATE, "Bearer"));

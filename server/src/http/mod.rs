@@ -4,17 +4,28 @@
 //! `generation.rs` has the engine answer and makes text of that, `sse.rs` sends it piece by piece. Who may ask is
 //! decided before, in `layer.rs`; every mistake becomes a status in `error.rs`.
 
+mod access_log;
+mod bind;
 mod body;
 mod chat;
 mod completions;
+mod cors;
 mod docs;
-pub mod error;
+mod error;
+mod forwarded;
 mod generation;
+mod headers;
+mod hosts;
+mod keys;
+pub mod layer;
 mod metrics;
 mod models;
+mod prefix;
 mod prompt;
 mod pulse;
+mod refusals;
 mod request;
+mod request_id;
 pub mod serve;
 pub mod service;
 mod slots;
@@ -32,29 +43,26 @@ use sse::{EventSender, Gone};
 
 /// The routes, below whatever prefix they are mounted at.
 pub fn routes(config: &mut ServiceConfig) {
+    let at = web::resource::<&str>;
     config
-        .route("/v1/chat/completions", web::post().to(chat::completions))
-        .route("/v1/completions", web::post().to(completions::completions))
-        .route("/v1/models", web::get().to(models::list))
-        .route("/v1/models/{model:.+}", web::get().to(models::one))
-        .route("/tokenize", web::post().to(text::tokenize))
-        .route("/detokenize", web::post().to(text::detokenize))
-        .route("/apply-template", web::post().to(text::apply_template))
-        .route("/props", web::get().to(status::props))
-        .route("/slots", web::get().to(status::slots))
-        .route("/health", web::get().to(status::health))
-        .route("/v1/health", web::get().to(status::health))
-        .route("/live", web::get().to(status::live))
-        .route("/ready", web::get().to(status::ready))
-        .route("/version", web::get().to(status::version))
-        .route("/metrics", web::get().to(status::metrics))
-        .route("/openapi.json", web::get().to(docs::document))
+        .service(at("/v1/chat/completions").post(chat::completions))
+        .service(at("/v1/completions").post(completions::completions))
+        .service(at("/v1/models").get(models::list))
+        .service(at("/v1/models/{model:.+}").get(models::one))
+        .service(at("/tokenize").post(text::tokenize))
+        .service(at("/detokenize").post(text::detokenize))
+        .service(at("/apply-template").post(text::apply_template))
+        .service(at("/props").get(status::props))
+        .service(at("/slots").get(status::slots))
+        .service(at("/health").get(status::health).route(web::head().to(status::health)))
+        .service(at("/v1/health").get(status::health).route(web::head().to(status::health)))
+        .service(at("/live").get(status::live).route(web::head().to(status::live)))
+        .service(at("/ready").get(status::ready).route(web::head().to(status::ready)))
+        .service(at("/version").get(status::version))
+        .service(at("/metrics").get(status::metrics))
+        .service(at("/openapi.json").get(docs::document))
+        .service(at("/docs").get(docs::redirect))
         .service(docs::swagger_ui());
-}
-
-/// The path under which the client sees the routes.
-fn prefix(_request: &actix_web::HttpRequest) -> String {
-    String::new()
 }
 
 /// Runs `work`, which takes longer than an async thread should wait, on a thread of its own.

@@ -9,6 +9,7 @@ use taper_openapi::sampling::SamplingFields;
 use taper_openapi::values::{Bias, BiasTarget, LogitBias, Seed, Stop, TokenId};
 
 use super::error::ApiError;
+use super::keys::KeyId;
 use crate::engine::sampling::SamplingOverrides;
 use crate::settings::RequestLimits;
 use crate::text::{EncodeOptions, Tokenizer};
@@ -45,6 +46,17 @@ pub struct Streaming {
     pub timings_per_token: bool,
     /// Chunks that tell how much of the prompt is done.
     pub progress: bool,
+}
+
+impl Cache {
+    /// Of several keys each has its own cached prefixes: how fast an answer begins would tell one what others asked.
+    pub fn of_key(self, key: Option<KeyId>) -> Self {
+        match (self, key) {
+            (Self::All, Some(key)) => Self::Salted(format!("key {key}")),
+            (Self::Salted(salt), Some(key)) => Self::Salted(format!("key {key}: {salt}")),
+            (cache, _) => cache,
+        }
+    }
 }
 
 /// With whom a request shares cached prefixes.

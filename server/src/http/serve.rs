@@ -1,13 +1,14 @@
 //! The life of the server: it listens, its model comes, it answers, a signal ends it, it drains.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::ServerHandle;
-use actix_web::web::Data;
+use actix_web::web::{self, Data};
 use actix_web::{App, HttpServer};
 
+use super::layer::{self, Access};
 use super::service::Server;
 use crate::engine::{EngineHandle, Shutdown};
 
@@ -22,20 +23,19 @@ const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server that listens.
 pub struct Listening {
+    /// Where to reach it: of several addresses, the first.
     pub address: SocketAddr,
     pub handle: ServerHandle,
 }
 
 /// Binds the address of `server`'s settings and begins to answer: everything but the status routes with 503, until the
 /// model is there.
-pub fn listen(server: Data<Server>) -> std::io::Result<Listening> {
-    let settings = &server.settings;
-    let host = settings.host.trim_start_matches('[').trim_end_matches(']');
-    let listener = TcpListener::bind((host, settings.port))?;
-    let address = listener.local_addr()?;
-    let http = HttpServer::new({
-        let server = server.clone();
-        move || App::new().app_data(server.clone()).configure(super::routes)
+pub fn listen(server: Data<Server>, access: Data<Access>) -> std::io::Result<Listening> {
+    let listeners = bind(&access.listen.addresses, server.settings.port)?;
+    let address = listeners[0].local_addr()?;
+    let http = HttpServer::new(move || {
+        let routes = web::scope(access.prefix()).configure(super::routes);
+        layer::wrap(access.clone(), App::new().app_data(server.clone()).service(routes))
     })
     .workers(HTTP_THREADS)
     .max_connections(CONNECTIONS_PER_THREAD)
@@ -43,12 +43,22 @@ pub fn listen(server: Data<Server>) -> std::io::Result<Listening> {
     .shutdown_timeout(LAST_WORDS.as_secs())
     // A client that closes its connection has left, even if its answer is not streamed: its handler is dropped.
     .h1_allow_half_closed(false)
-    .disable_signals()
-    .listen(listener)?
-    .run();
+    .disable_signals();
+    let http = listeners.into_iter().try_fold(http, HttpServer::listen)?.run();
     let handle = http.handle();
     actix_web::rt::spawn(http);
     Ok(Listening { address, handle })
+}
+
+/// One listener for each address, all on one port.
+fn bind(addresses: &[IpAddr], mut port: u16) -> std::io::Result<Vec<TcpListener>> {
+    let mut listeners = Vec::new();
+    for address in addresses {
+        let listener = TcpListener::bind((*address, port))?;
+        port = listener.local_addr()?.port();
+        listeners.push(listener);
+    }
+    Ok(listeners)
 }
 
 /// Why the server ended.

@@ -12,6 +12,7 @@ use futures_util::stream::poll_fn;
 use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until, timeout};
+use tracing::Instrument;
 
 use super::error::ApiError;
 
@@ -89,10 +90,11 @@ where
     let (events, receiver) = channel(BUFFERED_EVENTS);
     let sender = EventSender { events, slow_client_timeout, ping_interval, last_sent: Instant::now() };
     let task = write(sender);
-    actix_web::rt::spawn(async move {
+    let task = async move {
         // The client hears no more either way.
         let _ = task.await;
-    });
+    };
+    actix_web::rt::spawn(task.in_current_span());
     let mut response = HttpResponse::Ok();
     response.insert_header((CONTENT_TYPE, "text/event-stream; charset=utf-8"));
     // For proxies: do not store, do not compress or otherwise hold back (nginx reads the second).
