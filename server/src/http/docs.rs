@@ -19,5 +19,8 @@ pub async fn redirect(access: Data<Access>, request: HttpRequest) -> Redirect {
 
 /// Swagger UI. It asks for the document by a relative address, so that any path may lie before it.
 pub fn swagger_ui() -> SwaggerUi {
-    SwaggerUi::new("/docs/{_:.*}").config(Config::from("../openapi.json"))
+    // The list of types below the routes begins folded up: it is many times longer than the routes.
+    let config =
+        Config::from("../openapi.json").use_base_layout().default_models_expand_depth(0).display_request_duration(true);
+    SwaggerUi::new("/docs/{_:.*}").config(config)
 }

@@ -1,0 +1,128 @@
+// OpenAI's Node client against a running server; the Python tests go deeper.
+//
+// TAPER_URL is a server with SmolLM2, TAPER_NARROW_URL one that holds one request running and one waiting,
+// TAPER_LOCKED_URL one that asks for a key, if this build knows keys.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import OpenAI from "openai";
+
+const { TAPER_URL, TAPER_NARROW_URL, TAPER_LOCKED_URL } = process.env;
+const MODEL = "SmolLM2-135M-Instruct.Q4_1";
+const CAPITAL = [{ role: "user", content: "What is the capital of France? Answer in one word." }];
+const STORY = [{ role: "user", content: "Tell me a short story about a dragon." }];
+
+const connect = (url, options) =>
+    new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0, timeout: 120_000, ...options });
+const client = connect(TAPER_URL);
+
+function chat(fields, options) {
+    return client.chat.completions.create({ model: MODEL, messages: STORY, max_tokens: 16, ...fields }, options);
+}
+
+const text = (completion) => completion.choices[0].message.content;
+
+async function streamed(fields) {
+    let whole = "";
+    for await (const chunk of await chat({ ...fields, stream: true })) whole += chunk.choices[0]?.delta.content ?? "";
+    return whole;
+}
+
+test("a chat answers the question", async () => {
+    const completion = await chat({ messages: CAPITAL, temperature: 0 });
+    assert.match(text(completion), /Paris/);
+    assert.equal(completion.choices[0].finish_reason, "stop");
+});
+
+test("a stream says the same in pieces", async () => {
+    assert.equal(await streamed({ temperature: 0 }), text(await chat({ temperature: 0 })));
+});
+
+test("a stream ends with the usage if asked", async () => {
+    const chunks = [];
+    const fields = { max_tokens: 5, stream: true, stream_options: { include_usage: true } };
+    for await (const chunk of await chat(fields)) chunks.push(chunk);
+    assert.equal(chunks.at(-1).usage.completion_tokens, 5);
+    assert.deepEqual(chunks.at(-1).choices, []);
+});
+
+test("n answers differ", async () => {
+    const { choices } = await chat({ n: 3, seed: 1, temperature: 1 });
+    assert.equal(new Set(choices.map((choice) => choice.message.content)).size, 3);
+});
+
+test("a seed decides the text", async () => {
+    const [one, same, other] = [7, 7, 8].map((seed) => chat({ seed, temperature: 1 }));
+    assert.equal(text(await one), text(await same));
+    assert.notEqual(text(await one), text(await other));
+});
+
+test("a stop string ends the text before it", async () => {
+    const whole = text(await chat({ temperature: 0 }));
+    const stop = whole.split(/\s+/)[4];
+    const stopped = await chat({ temperature: 0, stop });
+    assert.equal(text(stopped), whole.slice(0, whole.indexOf(stop)));
+    assert.equal(stopped.choices[0].finish_reason, "stop");
+});
+
+test("usage adds up", async () => {
+    const { usage } = await chat({ max_tokens: 7, temperature: 0 });
+    assert.equal(usage.completion_tokens, 7);
+    assert.equal(usage.total_tokens, usage.prompt_tokens + 7);
+    assert.equal(typeof usage.prompt_tokens_details.cached_tokens, "number");
+});
+
+test("a text is continued", async () => {
+    const prompt = "The capital of France is";
+    const completion = await client.completions.create({ model: MODEL, prompt, max_tokens: 8, temperature: 0 });
+    assert.match(completion.choices[0].text, /Paris/);
+});
+
+test("the model is listed and found", async () => {
+    const ids = (await client.models.list()).data.map((model) => model.id);
+    assert.deepEqual(ids, [MODEL]);
+    assert.equal((await client.models.retrieve(MODEL)).id, MODEL);
+});
+
+test("a value outside its range is a BadRequestError", async () => {
+    await assert.rejects(chat({ temperature: 5 }), (error) => {
+        assert(error instanceof OpenAI.BadRequestError);
+        assert.deepEqual([error.param, error.code], ["temperature", "invalid_value"]);
+        return true;
+    });
+});
+
+test("a model that is not here is a NotFoundError", async () => {
+    await assert.rejects(chat({ model: "gpt-4o" }), OpenAI.NotFoundError);
+});
+
+test("a wrong key is an AuthenticationError", { skip: !TAPER_LOCKED_URL && "no keys in this build yet" }, async () => {
+    await assert.rejects(connect(TAPER_LOCKED_URL, { apiKey: "wrong" }).models.list(), OpenAI.AuthenticationError);
+});
+
+test("a full queue is a RateLimitError", async () => {
+    const narrow = connect(TAPER_NARROW_URL);
+    const endless = { model: MODEL, messages: STORY, stream: true, ignore_eos: true };
+    const streams = [];
+    await assert.rejects(async () => {
+        for (let i = 0; i < 3; i++) streams.push(await narrow.chat.completions.create(endless));
+    }, OpenAI.RateLimitError);
+    streams.forEach((stream) => stream.controller.abort());
+});
+
+test("no server is an APIConnectionError", async () => {
+    await assert.rejects(connect("http://127.0.0.1:9").models.list(), OpenAI.APIConnectionError);
+});
+
+// The caller sees at /metrics that the blocks are free again.
+test("a stream and a whole answer can be given up", async () => {
+    const controller = new AbortController();
+    const stream = await chat({ stream: true, max_tokens: 4000, ignore_eos: true }, { signal: controller.signal });
+    let chunks = 0;
+    for await (const _ of stream) if (++chunks === 3) controller.abort();
+    assert.equal(chunks, 3);
+
+    const signal = AbortSignal.timeout(1000);
+    await assert.rejects(chat({ max_tokens: 4000, ignore_eos: true }, { signal }), OpenAI.APIUserAbortError);
+});
