@@ -162,7 +162,7 @@ fn announce(url: &str, service: &Service, open: bool) {
         "{} is served with a context of {} tokens, up to {} requests at once.\n  \
          API         {url}/v1\n  Swagger UI  {url}/docs/\n  metrics     {url}/metrics\n\
          Try it:\n  curl {url}/v1/chat/completions -H 'Content-Type: application/json'{key} \
-         -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'",
+         -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}], \"max_tokens\": 64}}'",
         service.name, service.max_model_len, service.num_slots
     );
 }

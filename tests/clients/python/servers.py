@@ -16,6 +16,8 @@ BINARY = REPOSITORY / os.environ.get("CARGO_TARGET_DIR", "target") / "release" /
 # Two layers, 256 tokens of context: for tests that do not care what it says.
 TINY = REPOSITORY / "tests" / "fixtures" / "tiny_gguf" / "llama.gguf"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+# What the servers said, kept for when a test fails.
+LOGS = REPOSITORY / "target" / "clients" / "logs"
 TEMPLATES = REPOSITORY / "tests" / "clients" / "nginx"
 
 # Loading takes a second or two; a busy machine gets more.
@@ -71,7 +73,8 @@ def taper(model, *arguments, key=None):
     """A server with `model` on a free port, and without the caller's settings."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TAPER_")}
     command = [str(BINARY), "serve", str(model), "--port", "0", *arguments, *(["--api-key", key] if key else [])]
-    with tempfile.NamedTemporaryFile(prefix="taper-", suffix=".log") as log:
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=LOGS, prefix="taper-", suffix=".log", delete=False) as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
         def output():

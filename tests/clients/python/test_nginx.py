@@ -46,7 +46,7 @@ class Seen:
         start = time.monotonic()
         options = {"json": body, "headers": {"Accept-Encoding": "gzip"}, "stream": True, "timeout": 60}
         with requests.post(f"{url}/v1/chat/completions", **options) as response:
-            assert response.status_code == 200
+            assert response.status_code == 200, response.text
             self.headers = response.headers
             self.arrivals = []
             for bytes_ in response.raw.stream(65536, decode_content=True):
