@@ -154,7 +154,7 @@ pub(crate) mod paths {
 
     /// Count what the server does
     ///
-    /// In the text format of Prometheus.
+    /// In the text format of OpenMetrics, which Prometheus reads.
     #[utoipa::path(
         get,
         path = "/metrics",
@@ -164,8 +164,8 @@ pub(crate) mod paths {
         responses(
             (
                 status = 200, description = "Counters and gauges, one a line.", body = String,
-                content_type = "text/plain",
-                example = json!("# TYPE taper_requests_running gauge\ntaper_requests_running 3\n"),
+                content_type = "application/openmetrics-text",
+                example = json!("# TYPE taper_requests_running gauge\ntaper_requests_running 3\n# EOF\n"),
             ),
             (status = 401, response = Unauthorized),
         ),
