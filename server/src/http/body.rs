@@ -1,29 +1,59 @@
 //! Reads a request body: bounded, JSON of the right shape, and not from a web page that was not asked.
 
-use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CONTENT_TYPE, ORIGIN};
+use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ORIGIN};
 use actix_web::web::Payload;
+use actix_web::{HttpRequest, HttpResponse};
+use futures_util::StreamExt;
+use serde::Serialize;
 use taper_openapi::{Body, parse};
+use tokio::time::timeout;
 
 use super::error::ApiError;
+use crate::settings::ServerSettings;
 
 /// Header that names the request fields which changed nothing.
 pub const IGNORED: &str = "x-ignored";
 
 /// The body as `T`.
-pub async fn read<T: Body>(request: &HttpRequest, payload: Payload, limit: usize) -> Result<T, ApiError> {
+pub async fn read<T: Body>(request: &HttpRequest, payload: Payload, settings: &ServerSettings) -> Result<T, ApiError> {
     check_content_type(request)?;
-    let bytes = match payload.to_bytes_limited(limit).await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(error)) => return Err(ApiError::invalid(format!("the request body could not be read: {error}"))),
-        Err(_) => return Err(ApiError::body_too_large(limit)),
-    };
+    let bytes = receive(request, payload, settings).await?;
     parse(&bytes).map_err(|error| ApiError {
         param: error.param().map(str::to_owned),
         code: error.param().map(|_| "invalid_value"),
         ..ApiError::invalid(error.to_string())
     })
+}
+
+/// All bytes. A client that stops in the middle must not hold its connection for ever.
+async fn receive(request: &HttpRequest, mut payload: Payload, settings: &ServerSettings) -> Result<Vec<u8>, ApiError> {
+    let limit = settings.limits.body_bytes;
+    let declared = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|length| length > limit as u64) {
+        return Err(ApiError::body_too_large(limit));
+    }
+    let mut body = Vec::new();
+    loop {
+        let Ok(next) = timeout(settings.slow_client_timeout, payload.next()).await else {
+            return Err(ApiError::body_too_slow(settings.slow_client_timeout));
+        };
+        let Some(next) = next else { return Ok(body) };
+        let bytes = next.map_err(|error| ApiError::invalid(format!("the request body could not be read: {error}")))?;
+        if body.len() + bytes.len() > limit {
+            return Err(ApiError::body_too_large(limit));
+        }
+        body.extend_from_slice(&bytes);
+    }
+}
+
+/// A successful answer, with the names of the fields that changed nothing.
+pub fn answer(body: &impl Serialize, ignored: Option<String>) -> HttpResponse {
+    let mut response = HttpResponse::Ok();
+    if let Some(ignored) = ignored {
+        response.insert_header((IGNORED, ignored));
+    }
+    response.json(body)
 }
 
 /// A browser sends forms and plain text across origins without asking first. Programs may omit the type.
@@ -41,9 +71,9 @@ fn check_content_type(request: &HttpRequest) -> Result<(), ApiError> {
 }
 
 /// The value of [`IGNORED`], if there is anything to name. Names that no header may hold are shown by their bytes.
-pub fn ignored_header(ignored: &[String]) -> Option<String> {
+pub fn ignored_header<'a>(ignored: impl IntoIterator<Item = &'a String>) -> Option<String> {
     const LONGEST: usize = 1024;
-    let shown = ignored.iter().map(|name| name.escape_default().to_string().replace(',', "\\u{2c}"));
+    let shown = ignored.into_iter().map(|name| name.escape_default().to_string().replace(',', "\\u{2c}"));
     let mut list = shown.collect::<Vec<_>>().join(", ");
     list.truncate(LONGEST);
     (!list.is_empty()).then_some(list)

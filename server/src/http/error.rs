@@ -3,6 +3,7 @@
 //! The only place where a mistake becomes an HTTP status.
 
 use std::fmt;
+use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -87,6 +88,12 @@ impl ApiError {
         Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, INVALID, message) }
     }
 
+    /// 408: the body began and did not go on.
+    pub fn body_too_slow(waited: Duration) -> Self {
+        let message = format!("the request body stopped before its end, and nothing more came for {waited:?}");
+        Self::new(StatusCode::REQUEST_TIMEOUT, INVALID, message)
+    }
+
     /// 413.
     pub fn body_too_large(limit: usize) -> Self {
         let message = format!("the request body is larger than {limit} bytes; the setting max-body is the limit");
@@ -164,15 +171,15 @@ impl From<TemplateError> for ApiError {
 }
 
 impl ApiError {
-    /// A refusal of the engine. `retry_after` is for the full queue.
-    pub fn of_submit(error: SubmitError, retry_after: u64) -> Self {
+    /// A refusal of the engine. `retry_after` is for the full queue, `prompt` the field that the prompt came from.
+    pub fn of_submit(error: SubmitError, prompt: &str, retry_after: u64) -> Self {
         match error {
             SubmitError::QueueFull { limit } => Self::queue_full(limit, retry_after),
             SubmitError::PromptTooLong { .. } | SubmitError::DoesNotFit { .. } => {
-                Self { code: Some("context_length_exceeded"), ..Self::invalid_param("messages", error.to_string()) }
+                Self { code: Some("context_length_exceeded"), ..Self::invalid_param(prompt, error.to_string()) }
             }
             SubmitError::EmptyPrompt | SubmitError::UnknownToken { .. } => {
-                Self::invalid_param("prompt", error.to_string())
+                Self::invalid_param(prompt, error.to_string())
             }
             SubmitError::Params(error) => error.into(),
             SubmitError::Stopped => Self::unavailable("the server is shutting down"),
