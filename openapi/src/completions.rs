@@ -26,10 +26,11 @@ pub struct CompletionRequest {
     /// Whether the answer begins with the prompt.
     #[schema(default = false)]
     pub echo: Option<bool>,
-    /// Number of answers to generate, of which the `n` most likely are returned; at least `n`. Default: `n`.
+    /// Number of answers to generate, of which the `n` most likely are returned. Not supported yet: refused unless `n`.
     #[schema(minimum = 1, maximum = 128)]
     pub best_of: Option<i64>,
-    /// Number of most likely tokens to report at each place; 0 reports the chosen token alone.
+    /// Number of most likely tokens to report at each place; 0 reports the chosen token alone. Not supported yet:
+    /// refused.
     #[schema(minimum = 0, maximum = 20)]
     pub logprobs: Option<i64>,
 
@@ -160,7 +161,8 @@ pub(crate) mod paths {
 
     use super::{Completion, CompletionChunk, CompletionRequest};
     use crate::error::{
-        BadRequest, InternalError, ModelNotFound, PayloadTooLarge, TooManyRequests, Unauthorized, Unavailable,
+        BadRequest, InternalError, ModelNotFound, PayloadTooLarge, RequestTimeout, TooManyRequests, Unauthorized,
+        Unavailable, UnsupportedMediaType,
     };
 
     /// Continue a text
@@ -181,9 +183,10 @@ pub(crate) mod paths {
                 "max_tokens": 16,
                 "temperature": 0,
             }))),
-            ("several" = (summary = "Two prompts, and a token that is not to come", value = json!({
+            ("several" = (summary = "Two prompts, with two answers each", value = json!({
                 "prompt": ["One, two,", "Red, green,"],
                 "max_tokens": 8,
+                "n": 2,
                 "logit_bias": { "0": -100 },
             }))),
         )),
@@ -227,7 +230,9 @@ pub(crate) mod paths {
             (status = 400, response = BadRequest),
             (status = 401, response = Unauthorized),
             (status = 404, response = ModelNotFound),
+            (status = 408, response = RequestTimeout),
             (status = 413, response = PayloadTooLarge),
+            (status = 415, response = UnsupportedMediaType),
             (status = 429, response = TooManyRequests),
             (status = 500, response = InternalError),
             (status = 503, response = Unavailable),

@@ -34,7 +34,7 @@ pub enum ErrorType {
     InvalidRequestError,
     /// The API key is missing or wrong.
     AuthenticationError,
-    /// The server does not answer under this name.
+    /// The server is not to be asked like this: by that host name, or by that web page.
     PermissionError,
     /// Too many requests; one may be sent again later.
     RateLimitError,
@@ -58,7 +58,7 @@ pub enum ErrorType {
         "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded",
     } }))),
     ("unsupported" = (summary = "A parameter that is not supported", value = json!({ "error": {
-        "message": "`tools` is not supported; leave it out",
+        "message": "`tools` is not supported by this server yet; leave it out",
         "type": "invalid_request_error", "param": "tools", "code": "unsupported_parameter",
     } }))),
 ))]
@@ -86,17 +86,33 @@ pub(crate) struct ModelNotFound(#[expect(dead_code, reason = "only its type is r
 /// The body is larger than the server takes.
 #[derive(ToResponse)]
 #[response(example = json!({ "error": {
-    "message": "the body has more than 16777216 bytes, the most that is taken",
+    "message": "the request body is larger than 33554432 bytes; the setting max-body is the limit",
     "type": "invalid_request_error", "param": null, "code": "body_too_large",
 } }))]
 pub(crate) struct PayloadTooLarge(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
+
+/// The body stopped before its end. Nothing of the request was done.
+#[derive(ToResponse)]
+#[response(example = json!({ "error": {
+    "message": "the request body stopped before its end, and nothing more came for 60s",
+    "type": "invalid_request_error", "param": null, "code": null,
+} }))]
+pub(crate) struct RequestTimeout(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
+
+/// A web page sent a body that is not said to be JSON.
+#[derive(ToResponse)]
+#[response(example = json!({ "error": {
+    "message": "a web page must send its request with `Content-Type: application/json`",
+    "type": "invalid_request_error", "param": null, "code": null,
+} }))]
+pub(crate) struct UnsupportedMediaType(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
 
 /// The queue is full. Nothing of the request was done.
 #[derive(ToResponse)]
 #[response(
     headers(("retry-after" = u64, description = "Seconds after which to try again.")),
     example = json!({ "error": {
-        "message": "the server already holds 64 requests, running and queued; try again in about 2 s",
+        "message": "the server already holds 288 requests, running and queued; try again in about 3 s",
         "type": "rate_limit_error", "param": null, "code": "rate_limit_exceeded",
     } }),
 )]
@@ -105,8 +121,8 @@ pub(crate) struct TooManyRequests(#[expect(dead_code, reason = "only its type is
 /// The server failed; its log has more.
 #[derive(ToResponse)]
 #[response(example = json!({ "error": {
-    "message": "the model failed on this request; the log has more under this request's id",
-    "type": "server_error", "param": null, "code": "internal_error",
+    "message": "the model failed on this request; the log has more",
+    "type": "server_error", "param": null, "code": null,
 } }))]
 pub(crate) struct InternalError(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
 
@@ -115,8 +131,8 @@ pub(crate) struct InternalError(#[expect(dead_code, reason = "only its type is r
 #[response(
     headers(("retry-after" = u64, description = "Seconds after which to try again.")),
     example = json!({ "error": {
-        "message": "the model is loading; try again later",
-        "type": "unavailable_error", "param": null, "code": "loading",
+        "message": "Loading model",
+        "type": "unavailable_error", "param": null, "code": null,
     } }),
 )]
 pub(crate) struct Unavailable(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);

@@ -56,7 +56,7 @@ pub(crate) mod paths {
     #![expect(dead_code, reason = "the functions stand for the server's; only their attributes are read")]
 
     use super::{ModelCard, ModelList};
-    use crate::error::{ModelNotFound, Unauthorized};
+    use crate::error::{ModelNotFound, Unauthorized, Unavailable};
 
     /// List the models
     #[utoipa::path(
@@ -87,6 +87,7 @@ pub(crate) mod paths {
                 }],
             })),
             (status = 401, response = Unauthorized),
+            (status = 503, response = Unavailable),
         ),
     )]
     fn models() {}
@@ -120,6 +121,7 @@ pub(crate) mod paths {
             })),
             (status = 401, response = Unauthorized),
             (status = 404, response = ModelNotFound),
+            (status = 503, response = Unavailable),
         ),
     )]
     fn model() {}

@@ -107,4 +107,6 @@ pub struct StreamOptions {
     /// Whether every chunk has the `usage` up to it (vLLM).
     #[schema(default = false)]
     pub continuous_usage_stats: Option<bool>,
+    /// Whether OpenAI pads its chunks to one length. Taper pads none.
+    pub include_obfuscation: Option<bool>,
 }

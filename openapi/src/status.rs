@@ -154,7 +154,7 @@ pub(crate) mod paths {
 
     /// Count what the server does
     ///
-    /// In the OpenMetrics text format, which Prometheus reads.
+    /// In the text format of OpenMetrics, which Prometheus reads.
     #[utoipa::path(
         get,
         path = "/metrics",
@@ -165,7 +165,7 @@ pub(crate) mod paths {
             (
                 status = 200, description = "Counters and gauges, one a line.", body = String,
                 content_type = "application/openmetrics-text",
-                example = json!("# TYPE taper_requests_running gauge\ntaper_requests_running 3\n"),
+                example = json!("# TYPE taper_requests_running gauge\ntaper_requests_running 3\n# EOF\n"),
             ),
             (status = 401, response = Unauthorized),
         ),

@@ -145,7 +145,10 @@ pub(crate) mod paths {
     #![expect(dead_code, reason = "the functions stand for the server's; only their attributes are read")]
 
     use super::{DetokenizeRequest, DetokenizeResponse, TokenizeRequest, TokenizeResponse};
-    use crate::error::{BadRequest, InternalError, ModelNotFound, PayloadTooLarge, Unauthorized, Unavailable};
+    use crate::error::{
+        BadRequest, InternalError, ModelNotFound, PayloadTooLarge, RequestTimeout, Unauthorized, Unavailable,
+        UnsupportedMediaType,
+    };
 
     /// Turn text into tokens
     ///
@@ -174,7 +177,9 @@ pub(crate) mod paths {
             (status = 400, response = BadRequest),
             (status = 401, response = Unauthorized),
             (status = 404, response = ModelNotFound),
+            (status = 408, response = RequestTimeout),
             (status = 413, response = PayloadTooLarge),
+            (status = 415, response = UnsupportedMediaType),
             (status = 500, response = InternalError),
             (status = 503, response = Unavailable),
         ),
@@ -200,7 +205,9 @@ pub(crate) mod paths {
             (status = 400, response = BadRequest),
             (status = 401, response = Unauthorized),
             (status = 404, response = ModelNotFound),
+            (status = 408, response = RequestTimeout),
             (status = 413, response = PayloadTooLarge),
+            (status = 415, response = UnsupportedMediaType),
             (status = 500, response = InternalError),
             (status = 503, response = Unavailable),
         ),

@@ -15,7 +15,8 @@ pub(crate) mod paths {
 
     use super::{ChatChunk, ChatCompletion, ChatRequest};
     use crate::error::{
-        BadRequest, InternalError, ModelNotFound, PayloadTooLarge, TooManyRequests, Unauthorized, Unavailable,
+        BadRequest, InternalError, ModelNotFound, PayloadTooLarge, RequestTimeout, TooManyRequests, Unauthorized,
+        Unavailable, UnsupportedMediaType,
     };
 
     /// Continue a conversation
@@ -101,7 +102,9 @@ pub(crate) mod paths {
             (status = 400, response = BadRequest),
             (status = 401, response = Unauthorized),
             (status = 404, response = ModelNotFound),
+            (status = 408, response = RequestTimeout),
             (status = 413, response = PayloadTooLarge),
+            (status = 415, response = UnsupportedMediaType),
             (status = 429, response = TooManyRequests),
             (status = 500, response = InternalError),
             (status = 503, response = Unavailable),

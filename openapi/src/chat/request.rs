@@ -20,10 +20,10 @@ pub struct ChatRequest {
     /// OpenAI's newer name for `max_tokens`; of both, this one counts.
     #[schema(minimum = 1, maximum = 9223372036854775807_i64)]
     pub max_completion_tokens: Option<i64>,
-    /// Whether to report the log-probability of each token of the answer.
+    /// Whether to report the log-probability of each token of the answer. Not supported yet: refused if true.
     #[schema(default = false)]
     pub logprobs: Option<bool>,
-    /// Number of most likely tokens to report beside each; only with `logprobs`.
+    /// Number of most likely tokens to report beside each; only with `logprobs`. Not supported yet: refused unless 0.
     #[schema(minimum = 0, maximum = 20)]
     pub top_logprobs: Option<i64>,
 

@@ -31,17 +31,20 @@ async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
     let (host, port) = (&settings.server.host, settings.server.port);
     let Listening { address, handle } =
         listen(server.clone(), access.clone()).with_context(|| format!("cannot listen on {host}, port {port}"))?;
-    let loaded = actix_web::web::block({
-        let (settings, server) = (settings.clone(), server.clone());
-        move || load(&settings, opened, &server)
-    });
-    // Before there is anything to drain, a signal ends the process at once.
+    // From here to the end, so that no signal falls between two listeners.
     let mut signals = Signals::new()?;
+    let (loaded, loading) = tokio::sync::oneshot::channel();
+    // Not a thread of the runtime, whose end would wait for it: before there is anything to drain, a signal ends the
+    // process at once.
+    std::thread::Builder::new().name("loader".to_owned()).spawn({
+        let (settings, server) = (settings.clone(), server.clone());
+        // Nobody listens once a signal has come.
+        move || drop(loaded.send(load(&settings, opened, &server)))
+    })?;
     let (service, running) = tokio::select! {
-        loaded = loaded => loaded??,
+        loaded = loading => loaded.context("the loader has failed; its last lines in the log say why")??,
         () = signals.next() => return Ok(()),
     };
-    drop(signals);
     let service = Arc::new(service);
     server.open(Arc::clone(&service));
     actix_web::rt::spawn({
@@ -49,7 +52,7 @@ async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
         async move { service.pulse.watch(&service.engine).await }
     });
     announce(&format!("http://{address}{}", access.prefix()), &service, access.keys.is_empty());
-    match until_the_end(&server, &service.engine, running.thread, &handle).await? {
+    match until_the_end(&server, &service.engine, running.thread, &handle, signals).await {
         Ended::Drained => Ok(()),
         Ended::Aborted => {
             tracing::warn!("some answers were cut off by the shutdown");
@@ -78,7 +81,7 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
     let props = Props {
         default_generation_settings: DefaultGenerationSettings {
             n_ctx: max_model_len as u64,
-            params: default_params(&SamplingOverrides::resolve(&[sampling.clone()])),
+            params: default_params(&SamplingOverrides::resolve(std::slice::from_ref(&sampling))),
         },
         total_slots: settings.engine.parallel as u64,
         model_path: file_name.clone(),

@@ -170,6 +170,11 @@ impl EngineHandle {
         self.shared.limits.kv_capacity
     }
 
+    /// Requests that are held at most, running and queued.
+    pub fn max_requests(&self) -> usize {
+        self.shared.limits.max_requests
+    }
+
     /// Stops the engine; from now on `submit` fails. Returns at once: join the thread to wait.
     pub fn shutdown(&self, how: Shutdown) {
         self.shared.accepting.store(false, Ordering::Release);

@@ -1,24 +1,22 @@
 //! Reads a request body: bounded, JSON of the right shape, and not from a web page that was not asked.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ORIGIN};
 use actix_web::web::{BytesMut, Payload};
+use actix_web::{HttpRequest, HttpResponse};
 use futures_util::StreamExt;
+use serde::Serialize;
 use taper_openapi::{Body, parse};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use super::error::ApiError;
 use super::service::Server;
 
 /// Header that names the request fields which changed nothing.
 pub const IGNORED: &str = "x-ignored";
-
-/// How long a client may take to send its body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Room for the bodies of all requests that are being read, so that many large ones cannot exhaust the memory.
 #[derive(Debug, Clone)]
@@ -58,11 +56,7 @@ pub async fn read<T: Body>(
     payload: Payload,
 ) -> Result<(T, BodyRoom), ApiError> {
     check_content_type(request)?;
-    let reading = bytes(server, request, payload);
-    let (bytes, room) = tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(|_| {
-        let message = format!("the request body did not arrive within {} s", BODY_TIMEOUT.as_secs());
-        ApiError { status: StatusCode::REQUEST_TIMEOUT, ..ApiError::invalid(message) }
-    })??;
+    let (bytes, room) = receive(server, request, payload).await?;
     let body = parse(&bytes).map_err(|error| ApiError {
         param: error.param().map(str::to_owned),
         code: error.param().map(|_| "invalid_value"),
@@ -71,22 +65,40 @@ pub async fn read<T: Body>(
     Ok((body, room))
 }
 
-async fn bytes(server: &Server, request: &HttpRequest, mut payload: Payload) -> Result<(BytesMut, BodyRoom), ApiError> {
-    let limit = server.settings.limits.body_bytes;
-    let declared = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|declared| declared > limit) {
+/// All bytes. A client that stops in the middle must not hold its connection for ever.
+async fn receive(
+    server: &Server,
+    request: &HttpRequest,
+    mut payload: Payload,
+) -> Result<(BytesMut, BodyRoom), ApiError> {
+    let settings = &server.settings;
+    let limit = settings.limits.body_bytes;
+    let declared = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|length| length > limit as u64) {
         return Err(ApiError::body_too_large(limit));
     }
     let (mut body, mut room) = (BytesMut::new(), BodyRoom(None));
-    while let Some(piece) = payload.next().await {
-        let piece = piece.map_err(|error| ApiError::invalid(format!("the request body could not be read: {error}")))?;
-        if body.len() + piece.len() > limit {
+    loop {
+        let Ok(next) = timeout(settings.slow_client_timeout, payload.next()).await else {
+            return Err(ApiError::body_too_slow(settings.slow_client_timeout));
+        };
+        let Some(next) = next else { return Ok((body, room)) };
+        let bytes = next.map_err(|error| ApiError::invalid(format!("the request body could not be read: {error}")))?;
+        if body.len() + bytes.len() > limit {
             return Err(ApiError::body_too_large(limit));
         }
-        server.body_memory.take(&mut room, piece.len())?;
-        body.extend_from_slice(&piece);
+        server.body_memory.take(&mut room, bytes.len())?;
+        body.extend_from_slice(&bytes);
     }
-    Ok((body, room))
+}
+
+/// A successful answer, with the names of the fields that changed nothing.
+pub fn answer(body: &impl Serialize, ignored: Option<String>) -> HttpResponse {
+    let mut response = HttpResponse::Ok();
+    if let Some(ignored) = ignored {
+        response.insert_header((IGNORED, ignored));
+    }
+    response.json(body)
 }
 
 /// A browser sends forms and plain text across origins without asking first. Programs may omit the type.
@@ -104,9 +116,9 @@ fn check_content_type(request: &HttpRequest) -> Result<(), ApiError> {
 }
 
 /// The value of [`IGNORED`], if there is anything to name. Names that no header may hold are shown by their bytes.
-pub fn ignored_header(ignored: &[String]) -> Option<String> {
+pub fn ignored_header<'a>(ignored: impl IntoIterator<Item = &'a String>) -> Option<String> {
     const LONGEST: usize = 1024;
-    let shown = ignored.iter().map(|name| name.escape_default().to_string().replace(',', "\\u{2c}"));
+    let shown = ignored.into_iter().map(|name| name.escape_default().to_string().replace(',', "\\u{2c}"));
     let mut list = shown.collect::<Vec<_>>().join(", ");
     list.truncate(LONGEST);
     (!list.is_empty()).then_some(list)

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use actix_web::web::{Data, Payload};
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use actix_web::{HttpRequest, HttpResponse};
 use taper_openapi::chat::{
     AssistantRole, ChatChoice, ChatChunk, ChatChunkChoice, ChatCompletion, ChatDelta, ChatMessage, ChatRequest,
 };
 use taper_openapi::object::{ChatChunkName, ChatCompletionName};
 use taper_openapi::usage::FinishReason;
 
-use super::body::{IGNORED, ignored_header, read};
+use super::body::{answer, ignored_header, read};
 use super::error::ApiError;
-use super::generation::{Delta, Generation, Kind};
+use super::generation::{Delta, Generation, Origin};
 use super::layer::Access;
 use super::prompt::{Conversation, ConversationOptions};
 use super::request::{Streaming, Valid, valid_chat};
@@ -44,13 +44,12 @@ pub async fn completions(
     })
     .await?;
     drop(room);
-    let generation = Generation::start(&service, &[prompt], &valid, Kind::Chat)?;
+    let generation = Generation::start(&service, &[prompt], &valid, Origin::Conversation)?;
     let head = Head { service, id: completion_id("chatcmpl"), created: unix_time() };
     let ignored = ignored_header(&valid.ignored);
     match valid.stream {
         Some(options) => {
-            let (slow, ping) = (server.settings.slow_client_timeout, server.settings.ping_interval);
-            Ok(stream(slow, ping, ignored, |events| write_chunks(events, head, generation, options)))
+            Ok(stream(&server.settings, ignored, |events| write_chunks(events, head, generation, options)))
         }
         None => whole(head, generation, &valid, ignored).await,
     }
@@ -118,11 +117,7 @@ async fn whole(
         timings: Some(generation.timings(0)),
         id: head.id,
     };
-    let mut response: HttpResponseBuilder = HttpResponse::Ok();
-    if let Some(ignored) = ignored {
-        response.insert_header((IGNORED, ignored));
-    }
-    Ok(response.json(completion))
+    Ok(answer(&completion, ignored))
 }
 
 /// Role, text, end, usage, `[DONE]`.
@@ -142,22 +137,23 @@ async fn write_chunks(
     })
     .await?
     {
-        let (index, choices, ended) = match delta {
-            Delta::Text { index, text } => (index, vec![choice(index, content(text), None)], false),
-            Delta::Finished { index, text, reason } => {
-                if !text.is_empty() {
-                    events.send(&head.chunk(vec![choice(index, content(text), None)])).await?;
-                }
-                (index, vec![choice(index, ChatDelta::default(), Some(reason))], true)
-            }
-            Delta::Failed(message) => {
-                events.send_error(&ApiError::internal(message)).await?;
+        let (index, text, reason) = match delta {
+            Delta::Text { index, text } => (index, text, None),
+            Delta::Finished { index, text, reason } => (index, text, Some(reason)),
+            Delta::Failed(error) => {
+                events.send_error(&error).await?;
                 return events.send_done().await;
             }
         };
-        let timings = (ended || options.timings_per_token).then(|| generation.timings(index));
-        let usage = options.usage_in_every_chunk.then(|| generation.usage());
-        events.send(&ChatChunk { timings, usage, ..head.chunk(choices) }).await?;
+        // The end has a chunk of its own, without text.
+        let text = (!text.is_empty()).then(|| choice(index, content(text), None));
+        let end = reason.map(|reason| choice(index, ChatDelta::default(), Some(reason)));
+        for choice in text.into_iter().chain(end) {
+            let ended = choice.finish_reason.is_some();
+            let timings = (ended || options.timings_per_token).then(|| generation.timings(index));
+            let usage = options.usage_in_every_chunk.then(|| generation.usage());
+            events.send(&ChatChunk { timings, usage, ..head.chunk(vec![choice]) }).await?;
+        }
     }
     if options.usage {
         events.send(&ChatChunk { usage: Some(generation.usage()), ..head.chunk(Vec::new()) }).await?;

@@ -10,9 +10,9 @@ use taper_openapi::completions::{
 use taper_openapi::object::TextCompletionName;
 use taper_openapi::usage::FinishReason;
 
-use super::body::{IGNORED, ignored_header, read};
+use super::body::{answer, ignored_header, read};
 use super::error::ApiError;
-use super::generation::{Delta, Generation, Kind};
+use super::generation::{Delta, Generation, Origin};
 use super::layer::Access;
 use super::prompt::text_prompts;
 use super::request::{Streaming, valid_completion};
@@ -36,17 +36,16 @@ pub async fn completions(
         move || text_prompts(body.prompt, &service.tokenizer, add_special, &server.settings.limits)
     })
     .await?;
-    drop(room);
     let echo = body.echo == Some(true);
     let (tokens, texts): (Vec<_>, Vec<_>) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
     let texts = if echo { texts } else { Vec::new() };
-    let generation = Generation::start(&service, &tokens, &valid, Kind::Text)?;
+    drop(room);
+    let generation = Generation::start(&service, &tokens, &valid, Origin::Text)?;
     let head = Head { service, id: completion_id("cmpl"), created: unix_time(), echo: Echo { texts, n: valid.n } };
     let ignored = ignored_header(&valid.ignored);
     match valid.stream {
         Some(options) => {
-            let (slow, ping) = (server.settings.slow_client_timeout, server.settings.ping_interval);
-            Ok(stream(slow, ping, ignored, |events| write_chunks(events, head, generation, options)))
+            Ok(stream(&server.settings, ignored, |events| write_chunks(events, head, generation, options)))
         }
         None => whole(head, generation, ignored).await,
     }
@@ -110,11 +109,7 @@ async fn whole(head: Head, mut generation: Generation, ignored: Option<String>) 
         usage: generation.usage(),
         timings: Some(generation.timings(0)),
     };
-    let mut response = HttpResponse::Ok();
-    if let Some(ignored) = ignored {
-        response.insert_header((IGNORED, ignored));
-    }
-    Ok(response.json(completion))
+    Ok(answer(&completion, ignored))
 }
 
 /// Echo, text, end, usage, `[DONE]`.
@@ -138,8 +133,8 @@ async fn write_chunks(
         let (index, text, finish_reason) = match delta {
             Delta::Text { index, text } => (index, text, None),
             Delta::Finished { index, text, reason } => (index, text, Some(reason)),
-            Delta::Failed(message) => {
-                events.send_error(&ApiError::internal(message)).await?;
+            Delta::Failed(error) => {
+                events.send_error(&error).await?;
                 return events.send_done().await;
             }
         };

@@ -3,6 +3,7 @@
 //! The only place where a mistake becomes an HTTP status.
 
 use std::fmt;
+use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
@@ -76,6 +77,12 @@ impl ApiError {
         let message = format!("the model {asked:?} does not exist here; this server has {served:?}");
         let error = Self::new(StatusCode::NOT_FOUND, INVALID, message);
         Self { code: Some("model_not_found"), param: Some("model".into()), ..error }
+    }
+
+    /// 408: the body began and did not go on.
+    pub fn body_too_slow(waited: Duration) -> Self {
+        let message = format!("the request body stopped before its end, and nothing more came for {waited:?}");
+        Self::new(StatusCode::REQUEST_TIMEOUT, INVALID, message)
     }
 
     /// 413.
@@ -158,7 +165,7 @@ impl From<TemplateError> for ApiError {
 }
 
 impl ApiError {
-    /// A refusal of the engine. `prompt` is the field that the prompt came from, `retry_after` is for the full queue.
+    /// A refusal of the engine. `retry_after` is for the full queue, `prompt` the field that the prompt came from.
     pub fn of_submit(error: SubmitError, prompt: &str, retry_after: u64) -> Self {
         match error {
             SubmitError::QueueFull { limit } => Self::queue_full(limit, retry_after),

@@ -14,8 +14,27 @@ use super::request::{Cache, Valid};
 use super::service::Service;
 use super::slots::SlotGuard;
 use crate::engine::sampling::SamplingOverrides;
-use crate::engine::{self, Event, Request, RequestHandle};
+use crate::engine::{self, Event, Request, RequestHandle, SubmitError};
 use crate::text::{DecodeOptions, Detokenizer, Output, StopMatcher};
+
+/// What the answers go on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// An answer begins a text.
+    Conversation,
+    /// An answer goes on with one.
+    Text,
+}
+
+impl Origin {
+    /// The field that prompts are made of.
+    fn field(self) -> &'static str {
+        match self {
+            Self::Conversation => "messages",
+            Self::Text => "prompt",
+        }
+    }
+}
 
 /// What happened to one of the answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,26 +44,7 @@ pub enum Delta {
     /// The last text, often empty, and why the answer ended.
     Finished { index: usize, text: String, reason: FinishReason },
     /// An answer that cannot go on. All answers of the request end with it.
-    Failed(String),
-}
-
-/// What is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A conversation, by a text of its own.
-    Chat,
-    /// A text, by what follows it.
-    Text,
-}
-
-impl Kind {
-    /// The request field with the prompt.
-    fn prompt_field(self) -> &'static str {
-        match self {
-            Self::Chat => "messages",
-            Self::Text => "prompt",
-        }
-    }
+    Failed(ApiError),
 }
 
 /// One answer.
@@ -54,7 +54,8 @@ struct Choice {
     output: Option<Output>,
     ended: Option<(String, FinishReason)>,
     done: bool,
-    slot: SlotGuard,
+    /// `None` once it no longer runs.
+    slot: Option<SlotGuard>,
     /// The answer so far, if it is to be logged.
     logged: Option<String>,
     prompt_tokens: usize,
@@ -76,14 +77,27 @@ pub struct Generation {
 
 impl Generation {
     /// Queues `n` requests for each prompt.
-    pub fn start(service: &Arc<Service>, prompts: &[Vec<u32>], valid: &Valid, kind: Kind) -> Result<Self, ApiError> {
-        let mut choices = Vec::with_capacity(prompts.len() * valid.n);
+    pub fn start(
+        service: &Arc<Service>,
+        prompts: &[Vec<u32>],
+        valid: &Valid,
+        origin: Origin,
+    ) -> Result<Self, ApiError> {
+        let (count, limit) = (prompts.len() * valid.n, service.engine.max_requests());
+        if count > limit {
+            return Err(too_many(count, limit, valid.n));
+        }
+        // Whole from the start: if the engine refuses one, those before it are cancelled and counted.
+        let choices = Vec::with_capacity(count);
+        let mut generation = Self { service: Arc::clone(service), choices, n: valid.n, turn: 0 };
         for prompt in prompts {
             for index in 0..valid.n {
-                choices.push(Choice::start(service, prompt, index, valid, kind)?);
+                let choice = Choice::start(service, prompt, index, valid, origin)
+                    .map_err(|error| service.refused(error, origin.field()))?;
+                generation.choices.push(choice);
             }
         }
-        Ok(Self { service: Arc::clone(service), choices, n: valid.n, turn: 0 })
+        Ok(generation)
     }
 
     pub fn num_choices(&self) -> usize {
@@ -143,14 +157,23 @@ impl Generation {
     }
 }
 
+/// More answers than the server ever holds: waiting would not help.
+fn too_many(count: usize, limit: usize, n: usize) -> ApiError {
+    let field = if n > 1 { "n" } else { "prompt" };
+    let message = format!(
+        "the request asks for {count} answers; this server holds at most {limit} (its settings parallel and queue-limit)"
+    );
+    ApiError::invalid_param(field, message)
+}
+
 impl Choice {
     fn start(
         service: &Arc<Service>,
         prompt: &[u32],
         index: usize,
         valid: &Valid,
-        kind: Kind,
-    ) -> Result<Self, ApiError> {
+        origin: Origin,
+    ) -> Result<Self, SubmitError> {
         // Answers to one prompt must differ, also with a seed.
         let seed = valid.overrides.seed.map(|seed| seed.wrapping_add(index as u64));
         let overrides = SamplingOverrides { seed, ..valid.overrides.clone() };
@@ -162,8 +185,8 @@ impl Choice {
         };
         let request = Request { prompt: prompt.to_vec(), params, cache_salt };
         let submitted = Instant::now();
-        let handle = service.engine.submit(request).map_err(|error| service.refused(error, kind.prompt_field()))?;
-        let options = DecodeOptions { skip_special: valid.skip_special, starts_text: kind == Kind::Chat };
+        let handle = service.engine.submit(request)?;
+        let options = DecodeOptions { skip_special: valid.skip_special, starts_text: origin == Origin::Conversation };
         let detokenizer = Detokenizer::new(Arc::clone(&service.tokenizer), options);
         let stop = StopMatcher::new(valid.stop.clone(), valid.include_stop);
         let slot = service.slots.enter(handle.progress(), prompt.len(), handle.max_tokens());
@@ -177,7 +200,7 @@ impl Choice {
             output: Some(Output::new(detokenizer, stop)),
             ended: None,
             done: false,
-            slot,
+            slot: Some(slot),
             logged: service.log_prompts.then(String::new),
             prompt_tokens: prompt.len(),
             num_generated: 0,
@@ -234,7 +257,9 @@ impl Choice {
         self.first_token.get_or_insert(now);
         self.last_token = Some(now);
         self.num_generated += 1;
-        self.slot.set_decoded(self.num_generated);
+        if let Some(slot) = &self.slot {
+            slot.set_decoded(self.num_generated);
+        }
     }
 
     /// The engine's last word on this answer.
@@ -246,11 +271,14 @@ impl Choice {
             // The stop token is not sent, but it was sampled.
             self.count_token(service);
         }
+        self.slot = None;
         let rest = self.output.take().map(Output::finish);
         let delta = match (self.ended.take(), rest, reason) {
             (Some((text, reason)), ..) => Delta::Finished { index, text, reason },
-            (None, _, engine::FinishReason::Error(message)) => Delta::Failed(message),
-            (None, _, engine::FinishReason::Cancelled) => Delta::Failed("the request was cancelled".to_owned()),
+            (None, _, engine::FinishReason::Error(message)) => Delta::Failed(service.failed(message)),
+            (None, _, engine::FinishReason::Cancelled) => {
+                Delta::Failed(service.failed("the request was cancelled".to_owned()))
+            }
             (None, rest, reason) => {
                 let rest = rest.unwrap_or_default();
                 let is_stop = rest.stopped_by.is_some() || matches!(reason, engine::FinishReason::Stop { .. });
@@ -273,13 +301,13 @@ impl Choice {
         let since = |from: Option<Instant>, to: Option<Instant>| {
             from.zip(to).map_or(0.0, |(from, to)| milliseconds(to.saturating_duration_since(from)))
         };
-        // While it runs, the engine has not told its own timings yet.
-        let (queue_ms, prompt_ms) = if self.done {
-            (milliseconds(self.engine_timings.queue), milliseconds(self.engine_timings.prefill))
+        // While it runs, the engine has not told its own timings yet; those here depend on how fast the client reads.
+        let (queue_ms, prompt_ms, predicted_ms) = if self.done {
+            let engine::Timings { queue, prefill, decode } = self.engine_timings;
+            (milliseconds(queue), milliseconds(prefill), milliseconds(decode))
         } else {
-            (0.0, since(Some(self.submitted), self.first_token))
+            (0.0, since(Some(self.submitted), self.first_token), since(self.first_token, self.last_token))
         };
-        let predicted_ms = since(self.first_token, self.last_token);
         let per = |ms: f64, n: u64| if n == 0 { 0.0 } else { ms / n as f64 };
         let rate = |n: u64, ms: f64| if ms > 0.0 { n as f64 * 1e3 / ms } else { 0.0 };
         // Between n tokens lie n - 1 steps.

@@ -82,7 +82,7 @@ async fn collect(generation: &mut Generation) -> Result<Vec<(String, FinishReaso
                 answers[index].0.push_str(&text);
                 answers[index].1 = reason;
             }
-            Delta::Failed(message) => return Err(ApiError::internal(message)),
+            Delta::Failed(error) => return Err(error),
         }
     }
     Ok(answers)

@@ -92,7 +92,7 @@ pub fn valid_chat(request: &mut ChatRequest, rules: Rules) -> Result<Valid, ApiE
         ("parallel_tool_calls", request.parallel_tool_calls.is_some()),
     ];
     let mut fields = std::mem::take(&mut request.sampling);
-    if let Some(max) = request.max_completion_tokens {
+    if let Some(max) = whole("max_completion_tokens", request.max_completion_tokens, 1, i64::MAX)? {
         if fields.max_tokens.is_some_and(|other| other != max) {
             let message = "`max_tokens` and `max_completion_tokens` differ; give one of them";
             return Err(ApiError::invalid_param("max_completion_tokens", message));
@@ -162,7 +162,6 @@ fn valid(
         let message = format!("`{name}` is not a field of this request; this server runs with --strict-params");
         return Err(ApiError::unknown_param(name, message));
     }
-    let without_effect = without_effect.iter().filter(|(_, given)| *given).map(|(name, _)| (*name).to_owned());
     let n = whole("n", fields.n, 1, rules.limits.n as i64)?.unwrap_or(1);
     let stop = fields.stop.clone().map(Stop::into_vec).unwrap_or_default();
     at_most("stop", stop.len(), rules.limits.stop, "max-stop")?;
@@ -174,6 +173,9 @@ fn valid(
         return Err(ApiError::invalid_param("stream_options", "`stream_options` is only for `stream: true`"));
     }
     let options = fields.stream_options.unwrap_or_default();
+    let obfuscation = ("stream_options.include_obfuscation", options.include_obfuscation.is_some());
+    let without_effect = without_effect.iter().chain([&obfuscation]).filter(|(_, given)| *given);
+    let ignored = without_effect.map(|(name, _)| (*name).to_owned()).chain(unknown.keys().cloned()).collect();
     let every = options.continuous_usage_stats == Some(true);
     let streaming = Streaming {
         usage: options.include_usage == Some(true),
@@ -200,7 +202,7 @@ fn valid(
         add_special: fields.add_special_tokens,
         stream: stream.then_some(streaming),
         cache,
-        ignored: without_effect.chain(unknown.keys().cloned()).collect(),
+        ignored,
         overrides: overrides(&fields, rules)?,
     })
 }

@@ -78,13 +78,13 @@ pub async fn until_the_end(
     engine: &EngineHandle,
     thread: JoinHandle<()>,
     http: &ServerHandle,
-) -> std::io::Result<Ended> {
-    let mut signals = Signals::new()?;
+    mut signals: Signals,
+) -> Ended {
     tokio::select! {
         () = signals.next() => {}
         () = ended(&thread) => {
             http.stop(true).await;
-            return Ok(Ended::EngineStopped);
+            return Ended::EngineStopped;
         }
     }
     server.drain();
@@ -104,7 +104,7 @@ pub async fn until_the_end(
         }
     }
     http.stop(true).await;
-    Ok(if drained { Ended::Drained } else { Ended::Aborted })
+    if drained { Ended::Drained } else { Ended::Aborted }
 }
 
 /// Waiting for a thread has no async form.

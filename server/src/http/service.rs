@@ -111,11 +111,15 @@ impl Service {
         Rules { limits: &settings.limits, strict: settings.strict_params, tokenizer: &self.tokenizer }
     }
 
-    /// Why the engine did not take a request, as the client hears it.
-    /// `prompt` is the field that the prompt came from.
+    /// Why the engine did not take a request, as the client hears it; `prompt` is the field that its prompt came from.
     pub fn refused(&self, error: SubmitError, prompt: &str) -> ApiError {
         self.metrics.request_refused(&error);
         ApiError::of_submit(error, prompt, self.metrics.seconds_until_place())
+    }
+
+    /// What went wrong with a request that the engine had taken.
+    pub fn failed(&self, message: String) -> ApiError {
+        if self.engine.is_accepting() { ApiError::internal(message) } else { ApiError::unavailable(message) }
     }
 }
 

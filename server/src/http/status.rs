@@ -19,7 +19,7 @@ pub fn build_info() -> String {
 
 /// Whether the model is loaded and the engine ends its steps; as llama-server.
 pub async fn health(server: Data<Server>) -> HttpResponse {
-    let state = server.loaded().map_err(|error| error.message);
+    let state = server.service().map_err(|error| error.message);
     match state.and_then(|service| service.pulse.check(&service.engine, server.settings.stall_timeout)) {
         Ok(()) => HttpResponse::Ok().json(Health::default()),
         Err(message) => HttpResponse::ServiceUnavailable()

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use actix_web::HttpRequest;
-use actix_web::web::{Data, Json, Payload};
+use actix_web::web::{Data, Payload};
+use actix_web::{HttpRequest, HttpResponse};
 use taper_openapi::template::{ApplyTemplateRequest, ApplyTemplateResponse};
 use taper_openapi::tokenize::{
     DetokenizeRequest, DetokenizeResponse, Piece, Token, TokenPiece, TokenizeRequest, TokenizeResponse,
 };
 use taper_openapi::{Body, chat::Message};
 
-use super::body::read;
+use super::body::{answer, ignored_header, read};
 use super::error::ApiError;
 use super::prompt::{Conversation, ConversationOptions};
 use super::request::token_ids;
@@ -18,12 +18,8 @@ use super::service::{Server, Service};
 use crate::text::{DecodeOptions, EncodeOptions, Tokenizer};
 
 /// Text to tokens.
-pub async fn tokenize(
-    server: Data<Server>,
-    request: HttpRequest,
-    payload: Payload,
-) -> Result<Json<TokenizeResponse>, ApiError> {
-    let (service, body): (_, TokenizeRequest) =
+pub async fn tokenize(server: Data<Server>, request: HttpRequest, payload: Payload) -> Result<HttpResponse, ApiError> {
+    let (service, body, ignored): (_, TokenizeRequest, _) =
         open(&server, &request, payload, |b: &TokenizeRequest| &b.model).await?;
     let source = Source::of(body, &server)?;
     let Tokenized { tokens, with_pieces, with_strings } = super::off_thread({
@@ -37,7 +33,8 @@ pub async fn tokenize(
     });
     let token = |id: u32| if with_pieces { Token::Piece(piece(&service.tokenizer, id)) } else { Token::Id(id) };
     let tokens = tokens.into_iter().map(token).collect();
-    Ok(Json(TokenizeResponse { tokens, count, max_model_len: service.max_model_len as u64, token_strs }))
+    let response = TokenizeResponse { tokens, count, max_model_len: service.max_model_len as u64, token_strs };
+    Ok(answer(&response, ignored))
 }
 
 /// What is to be tokenised.
@@ -113,12 +110,12 @@ pub async fn detokenize(
     server: Data<Server>,
     request: HttpRequest,
     payload: Payload,
-) -> Result<Json<DetokenizeResponse>, ApiError> {
-    let (service, body): (_, DetokenizeRequest) =
+) -> Result<HttpResponse, ApiError> {
+    let (service, body, ignored): (_, DetokenizeRequest, _) =
         open(&server, &request, payload, |b: &DetokenizeRequest| &b.model).await?;
     let ids = token_ids("tokens", &body.tokens, service.tokenizer.vocab_size())?;
     let content = service.tokenizer.decode(&ids, DecodeOptions { skip_special: false, starts_text: true });
-    Ok(Json(DetokenizeResponse { prompt: content.clone(), content }))
+    Ok(answer(&DetokenizeResponse { prompt: content.clone(), content }, ignored))
 }
 
 /// A conversation as the model sees it.
@@ -126,8 +123,8 @@ pub async fn apply_template(
     server: Data<Server>,
     request: HttpRequest,
     payload: Payload,
-) -> Result<Json<ApplyTemplateResponse>, ApiError> {
-    let (service, body): (_, ApplyTemplateRequest) =
+) -> Result<HttpResponse, ApiError> {
+    let (service, body, ignored): (_, ApplyTemplateRequest, _) =
         open(&server, &request, payload, |b: &ApplyTemplateRequest| &b.model).await?;
     let messages: Vec<Message> = body.messages;
     let options = ConversationOptions {
@@ -136,21 +133,22 @@ pub async fn apply_template(
         continue_final_message: body.continue_final_message,
     };
     let conversation = Conversation::new(messages, options, &server.settings.limits)?;
-    super::off_thread(move || {
+    let response = super::off_thread(move || {
         let prompt = conversation.render(&service.template)?;
         let tokens = service.tokenizer.encode_chat(&prompt)?.len() as u64;
-        Ok(Json(ApplyTemplateResponse { prompt, tokens }))
+        Ok(ApplyTemplateResponse { prompt, tokens })
     })
-    .await
+    .await?;
+    Ok(answer(&response, ignored))
 }
 
-/// Reads a body and checks the model that it asks for.
+/// Reads a body and checks the model that it asks for; with the names of its fields that change nothing.
 async fn open<T: Body>(
     server: &Server,
     request: &HttpRequest,
     payload: Payload,
     model: impl Fn(&T) -> &Option<String>,
-) -> Result<(Arc<Service>, T), ApiError> {
+) -> Result<(Arc<Service>, T, Option<String>), ApiError> {
     let service = Arc::clone(server.loaded()?);
     let (body, _room): (T, _) = read(server, request, payload).await?;
     service.check_model(model(&body).as_deref())?;
@@ -160,5 +158,6 @@ async fn open<T: Body>(
         let message = format!("`{name}` is not a field of this request; this server runs with --strict-params");
         return Err(ApiError::unknown_param(name, message));
     }
-    Ok((service, body))
+    let ignored = ignored_header(body.unknown().keys());
+    Ok((service, body, ignored))
 }
