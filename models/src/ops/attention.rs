@@ -95,35 +95,32 @@ fn sequence_reference(
     let context = sequence.context_len;
     let table: Vec<u32> = sequence.block_tables[group].iter().map(|b| if *b == NULL_BLOCK { 0 } else { *b }).collect();
     let (blocks, device) = (table.len(), q.device());
+    // Keys that no row sees may be garbage, which no mask makes good.
+    let seen = params.first_visible(context - tokens);
     let table = Tensor::new(table, device)?;
     let gather = |cache: &Tensor, permutation: [usize; 4]| -> Result<Tensor> {
         let gathered = cache.index_select(&table, 0)?.permute(permutation)?.contiguous()?; // [kv_heads, blocks, block_size, head_dim]
-        gathered.reshape((kv_heads, blocks * block_size, head_dim))?.narrow(1, 0, context)?.to_dtype(DType::F32)
+        gathered
+            .reshape((kv_heads, blocks * block_size, head_dim))?
+            .narrow(1, seen, context - seen)?
+            .to_dtype(DType::F32)
     };
     let keys = gather(keys, [1, 0, 3, 2])?;
     let values = gather(values, [1, 0, 2, 3])?;
     let expand = |x: &Tensor| -> Result<Tensor> {
-        let shape = (kv_heads, heads / kv_heads, context, head_dim);
-        x.unsqueeze(1)?.broadcast_as(shape)?.reshape((heads, context, head_dim))
+        let shape = (kv_heads, heads / kv_heads, context - seen, head_dim);
+        x.unsqueeze(1)?.broadcast_as(shape)?.reshape((heads, context - seen, head_dim))
     };
     let q = q.transpose(0, 1)?.contiguous()?.to_dtype(DType::F32)?; // [heads, t, head_dim]
     let mut scores = (q.matmul(&expand(&keys)?.transpose(1, 2)?.contiguous()?)? * f64::from(params.scale))?;
     if let Some(cap) = params.softcap {
         scores = ((scores / f64::from(cap))?.tanh()? * f64::from(cap))?;
     }
-    let scores = scores.broadcast_add(&causal_mask(sequence, params, device)?)?; // [heads, t, context]
+    let mask = causal_mask(sequence, params, device)?.narrow(1, seen, context - seen)?;
+    let scores = scores.broadcast_add(&mask)?; // [heads, t, context - seen]
     let weights = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
     let weights = weights.broadcast_div(&weights.sum_keepdim(D::Minus1)?)?;
-    // Keys that no row sees may be garbage, and 0 * garbage is not always 0.
-    let seen = params.first_visible(context - tokens);
-    let (weights, values) = (weights.narrow(2, seen, context - seen)?, values.narrow(1, seen, context - seen)?);
-    weights.contiguous()?.matmul(&expand_values(&values, heads)?)?.transpose(0, 1)?.reshape((tokens, heads * head_dim))
-}
-
-fn expand_values(values: &Tensor, heads: usize) -> Result<Tensor> {
-    let (kv_heads, context, head_dim) = values.dims3()?;
-    let shape = (kv_heads, heads / kv_heads, context, head_dim);
-    values.unsqueeze(1)?.broadcast_as(shape)?.reshape((heads, context, head_dim))
+    weights.matmul(&expand(&values)?)?.transpose(0, 1)?.reshape((tokens, heads * head_dim))
 }
 
 /// 0 where a row sees a key, -inf where not. `[t, context]`

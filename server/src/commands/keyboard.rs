@@ -31,9 +31,10 @@ impl Keyboard {
         let mut keyboard = Self { before, done: Arc::clone(&done), thread: None };
         let before = keyboard.before.clone();
         let watch = move || {
-            if wait_for_ctrl_c(&done) {
-                interrupt();
+            if !wait_for_ctrl_c(&done) {
+                return;
             }
+            interrupt();
             if wait_for_ctrl_c(&done) {
                 restore(&before);
                 std::process::exit(INTERRUPTED);

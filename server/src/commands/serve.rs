@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use actix_web::web::Data;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use sha2::{Digest, Sha256};
 use taper_openapi::models::{ModelCard, ModelMeta};
 use taper_openapi::object::ModelName;
 use taper_openapi::props::{DefaultGenerationSettings, DefaultParams, Modalities, Props};
@@ -14,7 +15,7 @@ use taper_server::http::serve::{Ended, Listening, Signals, listen, until_the_end
 use taper_server::http::service::{Server, Service, unix_time};
 use taper_server::http::status::build_info;
 use taper_server::loading::{Opened, Running, start};
-use taper_server::settings::Settings;
+use taper_server::settings::{EngineSettings, Settings};
 
 use super::progress::LoadBar;
 
@@ -51,7 +52,7 @@ async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
         let service = Arc::clone(&service);
         async move { service.pulse.watch(&service.engine).await }
     });
-    announce(&format!("http://{address}{}", access.prefix()), &service, access.keys.is_empty());
+    announce(&format!("http://{address}{}", access.prefix()), &service, access.keys.is_empty(), settings.log_json);
     match until_the_end(&server, &service.engine, running.thread, &handle, signals).await {
         Ended::Drained => Ok(()),
         Ended::Aborted => {
@@ -65,14 +66,23 @@ async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
 fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service, Running)> {
     let tokenizer = Arc::new(opened.tokenizer()?);
     let template = opened.chat_template(&tokenizer, &settings.run)?;
+    let sampling = SamplingOverrides::merge(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);
+    let params = SamplingOverrides::resolve(std::slice::from_ref(&sampling));
+    // Else every request would be refused for what it did not say.
+    params
+        .validate(opened.spec.vocab_size)
+        .map_err(|error| anyhow!(settings.in_words_of_the_user(&error.to_string())))?;
     let mut bar = LoadBar::new();
     let running =
         start(&opened, opened.end_tokens(&tokenizer), &settings.engine, &mut |done, total| bar.update(done, total))?;
     bar.finish();
     let file_name = file_name(&settings.model);
-    let stem = if settings.model.is_dir() { file_name.as_str() } else { file_name.trim_end_matches(".gguf") };
+    let stem = if settings.model.is_dir() {
+        file_name.as_str()
+    } else {
+        file_name.strip_suffix(".gguf").unwrap_or(&file_name)
+    };
     let name = settings.server.alias.clone().unwrap_or_else(|| stem.to_owned());
-    let sampling = SamplingOverrides::merge(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);
     let max_model_len = running.engine.max_sequence_len().min(running.capacity.max_model_len);
     let text_of = |id: Option<u32>| {
         id.map_or_else(String::new, |id| String::from_utf8_lossy(tokenizer.token_bytes(id)).into_owned())
@@ -81,7 +91,7 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
     let props = Props {
         default_generation_settings: DefaultGenerationSettings {
             n_ctx: max_model_len as u64,
-            params: default_params(&SamplingOverrides::resolve(std::slice::from_ref(&sampling))),
+            params: default_params(&params),
         },
         total_slots: settings.engine.parallel as u64,
         model_path: file_name.clone(),
@@ -92,10 +102,11 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
         build_info: build_info(),
         modalities: Modalities::default(),
     };
+    let card = card(&opened, &name, max_model_len, &tokenizer);
     let service = Service {
         other_name: Some(stem.to_owned()).filter(|stem| *stem != name),
-        card: card(&opened, &name, max_model_len, &tokenizer),
-        fingerprint: format!("taper-{}", build_info()),
+        fingerprint: fingerprint(&card, &props, &params, &settings.engine),
+        card,
         engine: running.engine.clone(),
         defaults: sampling,
         max_model_len,
@@ -110,6 +121,16 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
         props,
     };
     Ok((service, running))
+}
+
+/// Names what an answer depends on beside the request: build, model, template, defaults, how numbers are kept.
+fn fingerprint(card: &ModelCard, props: &Props, params: &SamplingParams, engine: &EngineSettings) -> String {
+    let ModelMeta { size, quantization, family, .. } = &card.meta;
+    let Props { build_info, model_path, chat_template, .. } = props;
+    let kept = (engine.kv_cache_dtype, card.max_model_len);
+    let all = format!("{build_info} {model_path} {size} {quantization} {family} {chat_template} {params:?} {kept:?}");
+    let digest = Sha256::digest(all);
+    format!("taper-{}", digest[..5].iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
 /// The last part of the path: what may be told to clients.
@@ -159,13 +180,15 @@ fn default_params(params: &SamplingParams) -> DefaultParams {
 }
 
 /// Where everything is, and one line that works.
-fn announce(url: &str, service: &Service, open: bool) {
+fn announce(url: &str, service: &Service, open: bool, json: bool) {
     let key = if open { "" } else { " -H 'Authorization: Bearer YOUR_KEY'" };
-    eprintln!(
+    let text = format!(
         "{} is served with a context of {} tokens, up to {} requests at once.\n  \
          API         {url}/v1\n  Swagger UI  {url}/docs/\n  metrics     {url}/metrics\n\
          Try it:\n  curl {url}/v1/chat/completions -H 'Content-Type: application/json'{key} \
          -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}], \"max_tokens\": 64}}'",
         service.name, service.max_model_len, service.num_slots
     );
+    // A log of JSON lines is to be read by a program.
+    if json { tracing::info!("{text}") } else { eprintln!("{text}") }
 }

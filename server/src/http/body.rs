@@ -26,7 +26,7 @@ pub struct BodyMemory {
 }
 
 /// Room that a body takes, given back when dropped.
-pub struct BodyRoom(Option<OwnedSemaphorePermit>);
+struct BodyRoom(Option<OwnedSemaphorePermit>);
 
 impl BodyMemory {
     pub fn new(limit: usize) -> Self {
@@ -49,28 +49,27 @@ impl BodyMemory {
     }
 }
 
-/// The body as `T`, and the room that it takes until it has become token ids.
-pub async fn read<T: Body>(
-    server: &Server,
-    request: &HttpRequest,
-    payload: Payload,
-) -> Result<(T, BodyRoom), ApiError> {
-    check_content_type(request)?;
-    let (bytes, room) = receive(server, request, payload).await?;
-    let body = parse(&bytes).map_err(|error| ApiError {
-        param: error.param().map(str::to_owned),
-        code: error.param().map(|_| "invalid_value"),
-        ..ApiError::invalid(error.to_string())
-    })?;
-    Ok((body, room))
+/// A body as it came.
+pub struct RawBody {
+    bytes: BytesMut,
+    /// Held until the body has become token ids.
+    _room: BodyRoom,
 }
 
-/// All bytes. A client that stops in the middle must not hold its connection for ever.
-async fn receive(
-    server: &Server,
-    request: &HttpRequest,
-    mut payload: Payload,
-) -> Result<(BytesMut, BodyRoom), ApiError> {
+impl RawBody {
+    /// The body as `T`. Takes its time with a large one: to be called off the async threads.
+    pub fn parse<T: Body>(&self) -> Result<T, ApiError> {
+        parse(&self.bytes).map_err(|error| ApiError {
+            param: error.param().map(str::to_owned),
+            code: error.param().map(|_| "invalid_value"),
+            ..ApiError::invalid(error.to_string())
+        })
+    }
+}
+
+/// All of the body. A client that stops in the middle must not hold its connection for ever.
+pub async fn receive(server: &Server, request: &HttpRequest, mut payload: Payload) -> Result<RawBody, ApiError> {
+    check_content_type(request)?;
     let settings = &server.settings;
     let limit = settings.limits.body_bytes;
     let declared = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -82,7 +81,7 @@ async fn receive(
         let Ok(next) = timeout(settings.slow_client_timeout, payload.next()).await else {
             return Err(ApiError::body_too_slow(settings.slow_client_timeout));
         };
-        let Some(next) = next else { return Ok((body, room)) };
+        let Some(next) = next else { return Ok(RawBody { bytes: body, _room: room }) };
         let bytes = next.map_err(|error| ApiError::invalid(format!("the request body could not be read: {error}")))?;
         if body.len() + bytes.len() > limit {
             return Err(ApiError::body_too_large(limit));

@@ -10,9 +10,10 @@ use taper_openapi::chat::{
 use taper_openapi::object::{ChatChunkName, ChatCompletionName};
 use taper_openapi::usage::FinishReason;
 
-use super::body::{answer, ignored_header, read};
+use super::body::{RawBody, answer, ignored_header, receive};
 use super::error::ApiError;
 use super::generation::{Delta, Generation, Origin};
+use super::keys::KeyId;
 use super::layer::Access;
 use super::prompt::{Conversation, ConversationOptions};
 use super::request::{Streaming, Valid, valid_chat};
@@ -27,23 +28,14 @@ pub async fn completions(
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
     let service = Arc::clone(server.service()?);
-    let (mut body, room): (ChatRequest, _) = read(&server, &request, payload).await?;
-    service.check_model(body.sampling.model.as_deref())?;
-    let mut valid = valid_chat(&mut body, service.rules(&server.settings))?;
-    valid.cache = valid.cache.of_key(access.cache_owner(&request));
-    valid.stop.extend(service.template.stop_strings().iter().map(|stop| (*stop).to_owned()));
-    let options = ConversationOptions {
-        kwargs: body.chat_template_kwargs,
-        add_generation_prompt: body.add_generation_prompt,
-        continue_final_message: body.continue_final_message,
-    };
-    let conversation = Conversation::new(body.messages, options, &server.settings.limits)?;
-    let prompt = super::off_thread({
-        let (service, add_special) = (Arc::clone(&service), valid.add_special);
-        move || conversation.encode(&service.template, &service.tokenizer, add_special)
-    })
-    .await?;
-    drop(room);
+    let raw = receive(&server, &request, payload).await?;
+    let owner = access.cache_owner(&request);
+    let (valid, prompt) = server
+        .off_thread({
+            let (server, service) = (server.clone(), Arc::clone(&service));
+            move || prepare(&server, &service, &raw, owner)
+        })
+        .await?;
     let generation = Generation::start(&service, &[prompt], &valid, Origin::Conversation)?;
     let head = Head { service, id: completion_id("chatcmpl"), created: unix_time() };
     let ignored = ignored_header(&valid.ignored);
@@ -51,8 +43,30 @@ pub async fn completions(
         Some(options) => {
             Ok(stream(&server.settings, ignored, |events| write_chunks(events, head, generation, options)))
         }
-        None => whole(head, generation, &valid, ignored).await,
+        None => whole(head, generation, ignored).await,
     }
+}
+
+/// Reads the request, checks it and makes token ids of its conversation.
+fn prepare(
+    server: &Server,
+    service: &Service,
+    raw: &RawBody,
+    owner: Option<KeyId>,
+) -> Result<(Valid, Vec<u32>), ApiError> {
+    let mut body: ChatRequest = raw.parse()?;
+    service.check_model(body.sampling.model.as_deref())?;
+    let mut valid = valid_chat(&mut body, service.rules(&server.settings))?;
+    valid.cache = valid.cache.of_key(owner);
+    valid.stop.extend(service.template.stop_strings().iter().map(|stop| (*stop).to_owned()));
+    let options = ConversationOptions {
+        kwargs: body.chat_template_kwargs,
+        add_generation_prompt: body.add_generation_prompt,
+        continue_final_message: body.continue_final_message,
+    };
+    let conversation = Conversation::new(body.messages, options, &server.settings.limits)?;
+    let prompt = conversation.encode(&service.template, &service.tokenizer, valid.add_special)?;
+    Ok((valid, prompt))
 }
 
 /// What all chunks of a completion have in common.
@@ -87,12 +101,7 @@ fn content(text: String) -> ChatDelta {
 }
 
 /// The whole answer at once. If the client leaves, this future is dropped, and the generation with it.
-async fn whole(
-    head: Head,
-    mut generation: Generation,
-    valid: &Valid,
-    ignored: Option<String>,
-) -> Result<HttpResponse, ApiError> {
+async fn whole(head: Head, mut generation: Generation, ignored: Option<String>) -> Result<HttpResponse, ApiError> {
     let answers = super::collect(&mut generation).await?;
     let choices = answers.into_iter().enumerate().map(|(index, (text, finish_reason))| ChatChoice {
         index: index as u64,
@@ -106,7 +115,6 @@ async fn whole(
         logprobs: None,
         finish_reason,
     });
-    debug_assert_eq!(generation.num_choices(), valid.n);
     let completion = ChatCompletion {
         object: ChatCompletionName::Name,
         created: head.created,

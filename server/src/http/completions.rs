@@ -10,12 +10,13 @@ use taper_openapi::completions::{
 use taper_openapi::object::TextCompletionName;
 use taper_openapi::usage::FinishReason;
 
-use super::body::{answer, ignored_header, read};
+use super::body::{RawBody, answer, ignored_header, receive};
 use super::error::ApiError;
 use super::generation::{Delta, Generation, Origin};
+use super::keys::KeyId;
 use super::layer::Access;
 use super::prompt::text_prompts;
-use super::request::{Streaming, valid_completion};
+use super::request::{Streaming, Valid, valid_completion};
 use super::service::{Server, Service, completion_id, unix_time};
 use super::sse::{EventSender, Gone, stream};
 
@@ -27,19 +28,14 @@ pub async fn completions(
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
     let service = Arc::clone(server.service()?);
-    let (mut body, room): (CompletionRequest, _) = read(&server, &request, payload).await?;
-    service.check_model(body.sampling.model.as_deref())?;
-    let mut valid = valid_completion(&mut body, service.rules(&server.settings))?;
-    valid.cache = valid.cache.of_key(access.cache_owner(&request));
-    let prompts = super::off_thread({
-        let (server, service, add_special) = (server.clone(), Arc::clone(&service), valid.add_special);
-        move || text_prompts(body.prompt, &service.tokenizer, add_special, &server.settings.limits)
-    })
-    .await?;
-    let echo = body.echo == Some(true);
-    let (tokens, texts): (Vec<_>, Vec<_>) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
-    let texts = if echo { texts } else { Vec::new() };
-    drop(room);
+    let raw = receive(&server, &request, payload).await?;
+    let owner = access.cache_owner(&request);
+    let (valid, tokens, texts) = server
+        .off_thread({
+            let (server, service) = (server.clone(), Arc::clone(&service));
+            move || prepare(&server, &service, &raw, owner)
+        })
+        .await?;
     let generation = Generation::start(&service, &tokens, &valid, Origin::Text)?;
     let head = Head { service, id: completion_id("cmpl"), created: unix_time(), echo: Echo { texts, n: valid.n } };
     let ignored = ignored_header(&valid.ignored);
@@ -49,6 +45,22 @@ pub async fn completions(
         }
         None => whole(head, generation, ignored).await,
     }
+}
+
+/// Reads the request, checks it and makes token ids of its prompts; with their texts, if answers begin with them.
+fn prepare(
+    server: &Server,
+    service: &Service,
+    raw: &RawBody,
+    owner: Option<KeyId>,
+) -> Result<(Valid, Vec<Vec<u32>>, Vec<String>), ApiError> {
+    let mut body: CompletionRequest = raw.parse()?;
+    service.check_model(body.sampling.model.as_deref())?;
+    let mut valid = valid_completion(&mut body, service.rules(&server.settings))?;
+    valid.cache = valid.cache.of_key(owner);
+    let prompts = text_prompts(body.prompt, &service.tokenizer, valid.add_special, &server.settings.limits)?;
+    let (tokens, texts) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
+    Ok((valid, tokens, if body.echo == Some(true) { texts } else { Vec::new() }))
 }
 
 /// What all chunks of a completion have in common.

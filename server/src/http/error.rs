@@ -67,8 +67,8 @@ impl ApiError {
     }
 
     /// 404: no such route.
-    pub fn not_found(path: &str) -> Self {
-        let message = format!("there is no route {path}; the API is described at /docs");
+    pub fn not_found(path: &str, docs: &str) -> Self {
+        let message = format!("there is no route {path}; the API is described at {docs}");
         Self { code: Some("not_found"), ..Self::new(StatusCode::NOT_FOUND, INVALID, message) }
     }
 

@@ -91,6 +91,7 @@ impl Generation {
         let choices = Vec::with_capacity(count);
         let mut generation = Self { service: Arc::clone(service), choices, n: valid.n, turn: 0 };
         for prompt in prompts {
+            service.note_prompt(prompt);
             for index in 0..valid.n {
                 let choice = Choice::start(service, prompt, index, valid, origin)
                     .map_err(|error| service.refused(error, origin.field()))?;
@@ -174,10 +175,9 @@ impl Choice {
         valid: &Valid,
         origin: Origin,
     ) -> Result<Self, SubmitError> {
+        let mut params = SamplingOverrides::resolve(&[service.defaults.clone(), valid.overrides.clone()]);
         // Answers to one prompt must differ, also with a seed.
-        let seed = valid.overrides.seed.map(|seed| seed.wrapping_add(index as u64));
-        let overrides = SamplingOverrides { seed, ..valid.overrides.clone() };
-        let params = SamplingOverrides::resolve(&[service.defaults.clone(), overrides]);
+        params.seed = params.seed.map(|seed| seed.wrapping_add(index as u64));
         let cache_salt = match &valid.cache {
             Cache::All => None,
             Cache::Salted(salt) => Some(salt.clone()),
@@ -191,10 +191,6 @@ impl Choice {
         let stop = StopMatcher::new(valid.stop.clone(), valid.include_stop);
         let slot = service.slots.enter(handle.progress(), prompt.len(), handle.max_tokens());
         service.metrics.request_started();
-        if service.log_prompts {
-            let prompt = service.tokenizer.decode(prompt, DecodeOptions { skip_special: false, starts_text: true });
-            tracing::info!(target: "taper::prompts", prompt, "prompt");
-        }
         Ok(Self {
             handle,
             output: Some(Output::new(detokenizer, stop)),
@@ -289,7 +285,7 @@ impl Choice {
         if let (Some(logged), Delta::Finished { text, .. }) = (&self.logged, &delta) {
             tracing::info!(target: "taper::prompts", answer = format!("{logged}{text}"), "answer");
         }
-        service.metrics.request_finished(&delta, self.submitted.elapsed(), self.prompt_tokens, self.engine_timings);
+        service.request_finished(&delta, self.submitted.elapsed(), self.engine_timings);
         delta
     }
 
@@ -329,7 +325,7 @@ impl Choice {
 
 impl Drop for Generation {
     fn drop(&mut self) {
-        self.choices.iter().filter(|choice| !choice.done).for_each(|_| self.service.metrics.request_abandoned());
+        self.choices.iter().filter(|choice| !choice.done).for_each(|_| self.service.request_abandoned());
     }
 }
 

@@ -116,7 +116,9 @@ pub(super) async fn require_key(
     if !open && !is_preflight(&req) {
         match access.keys.check(req.headers()) {
             Err(error) => {
-                let is_page = access.route_of(req.path()).is_some_and(|route| route.starts_with("/docs"));
+                let is_page = access
+                    .route_of(req.path())
+                    .is_some_and(|route| route.starts_with("/docs") || route == "/openapi.json");
                 let mut refused = req.error_response(error);
                 if is_page {
                     // The browser asks its user; what it is told goes along with the page's own requests.

@@ -132,7 +132,7 @@ impl Metrics {
                 &mut registry,
                 "prompt_tokens",
                 "prompt_tokens",
-                "Prompt tokens of ended requests, cached ones included",
+                "Prompt tokens, cached ones included",
             ),
             generated_tokens: register(&mut registry, "generation_tokens", "generation_tokens", "Tokens generated"),
             time_to_first_token: latency(
@@ -177,6 +177,11 @@ impl Metrics {
         }
     }
 
+    /// A prompt came, whatever number of answers it gets.
+    pub fn prompt(&self, tokens: usize) {
+        self.prompt_tokens.inc_by(tokens as u64);
+    }
+
     /// The engine took a request.
     pub fn request_started(&self) {
         self.started.inc();
@@ -204,32 +209,34 @@ impl Metrics {
     }
 
     /// A request has ended by itself; one whose client left is counted by [`Metrics::request_abandoned`].
-    pub fn request_finished(&self, delta: &Delta, total: Duration, prompt_tokens: usize, timings: Timings) {
+    /// `busy`: others wait for its place.
+    pub fn request_finished(&self, delta: &Delta, total: Duration, timings: Timings, busy: bool) {
         let finished_reason = match delta {
             Delta::Finished { reason: FinishReason::Stop, .. } => "stop",
             Delta::Finished { .. } => "length",
             Delta::Failed(_) | Delta::Text { .. } => "error",
         };
         self.finished.get_or_create(&Finished { finished_reason }).inc();
-        self.prompt_tokens.inc_by(prompt_tokens as u64);
         self.total_time.observe(total.as_secs_f64());
         self.queue_time.observe(timings.queue.as_secs_f64());
         self.prefill_time.observe(timings.prefill.as_secs_f64());
         self.decode_time.observe(timings.decode.as_secs_f64());
-        self.note_place();
+        self.note_place(busy);
     }
 
     /// The client left before the end.
-    pub fn request_abandoned(&self) {
+    pub fn request_abandoned(&self, busy: bool) {
         self.finished.get_or_create(&Finished { finished_reason: "abort" }).inc();
-        self.note_place();
+        self.note_place(busy);
     }
 
-    fn note_place(&self) {
+    /// A place is free. Time in which nobody waited says nothing about how fast places become free.
+    fn note_place(&self, busy: bool) {
         let now = Instant::now();
         let mut rate = self.finish_rate.lock().unwrap_or_else(PoisonError::into_inner);
         *rate = Some(match *rate {
             None => (now, 1.0),
+            Some((_, interval)) if !busy => (now, interval),
             Some((last, interval)) => {
                 let latest = (now - last).as_secs_f64();
                 (now, interval + RATE_WEIGHT * (latest - interval))

@@ -65,13 +65,6 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(docs::swagger_ui());
 }
 
-/// Runs `work`, which takes longer than an async thread should wait, on a thread of its own.
-async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    web::block(work).await.map_err(|error| ApiError::internal(error.to_string()))?
-}
-
 /// All answers, once all have ended.
 async fn collect(generation: &mut Generation) -> Result<Vec<(String, FinishReason)>, ApiError> {
     let mut answers = vec![(String::new(), FinishReason::Length); generation.num_choices()];

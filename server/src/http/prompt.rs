@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 use taper_openapi::chat::{ContentPart, Message, MessageContent, Role};
 use taper_openapi::completions::Prompt;
 
+use uuid::Uuid;
+
 use super::error::ApiError;
 use super::request::{at_most, token_ids};
 use crate::settings::RequestLimits;
@@ -17,8 +19,8 @@ pub struct Conversation {
     messages: Vec<Value>,
     kwargs: Map<String, Value>,
     add_generation_prompt: bool,
-    /// Text of the last message, if the answer is to go on with it.
-    open_text: Option<String>,
+    /// What stands at the end of the last message, if the answer is to go on with it.
+    open_end: Option<String>,
 }
 
 /// How a conversation is written out, as the request says it.
@@ -49,36 +51,28 @@ impl Conversation {
             let message = "`continue_final_message` and `add_generation_prompt` exclude each other";
             return Err(ApiError::invalid_param("continue_final_message", message));
         }
-        let messages: Vec<Value> = messages
+        let mut messages: Vec<Value> = messages
             .into_iter()
             .enumerate()
             .map(|(i, message)| template_message(i, message))
             .collect::<Result<_, _>>()?;
-        let last = messages.last().and_then(|message| message["content"].as_str());
-        let open_text = match last {
-            _ if !go_on => None,
-            Some(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
-            _ => {
-                let message = "`continue_final_message` needs a last message with text";
-                return Err(ApiError::invalid_param("continue_final_message", message));
-            }
-        };
+        let open_end = if go_on { Some(mark_end(messages.last_mut())?) } else { None };
         let add_generation_prompt = options.add_generation_prompt.unwrap_or(!go_on) && !go_on;
-        Ok(Self { messages, kwargs, add_generation_prompt, open_text })
+        Ok(Self { messages, kwargs, add_generation_prompt, open_end })
     }
 
     /// The prompt that `template` makes of it.
     pub fn render(&self, template: &ChatTemplate) -> Result<String, ApiError> {
-        let Self { messages, kwargs, add_generation_prompt, open_text } = self;
+        let Self { messages, kwargs, add_generation_prompt, open_end } = self;
         let input = ChatInput { messages, tools: None, add_generation_prompt: *add_generation_prompt, kwargs };
         let mut prompt = template.render(&input)?;
-        if let Some(text) = open_text {
+        if let Some(mark) = open_end {
             // Whatever the template writes after the last message would close it.
-            let Some(start) = prompt.rfind(text.as_str()) else {
+            let Some(end) = prompt.find(mark.as_str()) else {
                 let message = "the chat template does not write the last message as it is, so it cannot be continued";
                 return Err(ApiError::invalid_param("continue_final_message", message));
             };
-            prompt.truncate(start + text.len());
+            prompt.truncate(end);
         }
         Ok(prompt)
     }
@@ -95,6 +89,24 @@ impl Conversation {
             Some(true) => tokenizer.encode(&prompt, EncodeOptions { add_special: true, parse_special: true })?,
             _ => tokenizer.encode_chat(&prompt)?,
         })
+    }
+}
+
+/// Puts a mark at the end of the message's text, by which that end is found in the prompt; text of the template's own
+/// may look like the message's.
+fn mark_end(message: Option<&mut Value>) -> Result<String, ApiError> {
+    let content = message.and_then(|message| message.get_mut("content"));
+    match content.as_ref().and_then(|content| content.as_str()).map(str::trim_end) {
+        Some(text) if !text.is_empty() => {
+            let mark = Uuid::new_v4().simple().to_string();
+            let marked = Value::String(format!("{text}{mark}"));
+            content.map(|content| *content = marked);
+            Ok(mark)
+        }
+        _ => {
+            let message = "`continue_final_message` needs a last message with text";
+            Err(ApiError::invalid_param("continue_final_message", message))
+        }
     }
 }
 

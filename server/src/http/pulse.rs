@@ -11,10 +11,14 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// How long one proof that the engine works is believed while it is idle.
 const PROOF_HOLDS: Duration = Duration::from_secs(10);
 
+/// Every vocabulary has it.
+const ANY_TOKEN: u32 = 0;
+
 /// The engine's sign of life.
 #[derive(Debug)]
 pub struct Pulse {
     state: Mutex<State>,
+    probing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +32,8 @@ struct State {
 
 impl Default for Pulse {
     fn default() -> Self {
-        Self { state: Mutex::new(State { steps: 0, alive: Instant::now(), proved: None }) }
+        let state = State { steps: 0, alive: Instant::now(), proved: None };
+        Self { state: Mutex::new(state), probing: tokio::sync::Mutex::default() }
     }
 }
 
@@ -65,8 +70,10 @@ impl Pulse {
         Ok(())
     }
 
-    /// The same; and if the engine has been idle for a while, has it make a token. `prompt` is any token.
-    pub async fn prove(&self, engine: &EngineHandle, stall_timeout: Duration, prompt: u32) -> Result<(), String> {
+    /// The same; and if the engine has been idle for a while, has it make a token.
+    pub async fn prove(&self, engine: &EngineHandle, stall_timeout: Duration) -> Result<(), String> {
+        // One at a time: the others hear what it found.
+        let _probing = self.probing.lock().await;
         self.check(engine, stall_timeout)?;
         let stats = engine.stats();
         let proved = self.state.lock().unwrap_or_else(PoisonError::into_inner).proved;
@@ -74,7 +81,7 @@ impl Pulse {
             return Ok(());
         }
         let params = SamplingParams { max_tokens: Some(1), temperature: 0.0, ..SamplingParams::default() };
-        let mut probe = match engine.submit(Request { prompt: vec![prompt], params, cache_salt: None }) {
+        let mut probe = match engine.submit(Request { prompt: vec![ANY_TOKEN], params, cache_salt: None }) {
             Ok(probe) => probe,
             // It got busy since we looked.
             Err(SubmitError::QueueFull { .. }) => return Ok(()),

@@ -19,7 +19,7 @@ pub(super) async fn as_api_errors(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let res = next.call(req).await?.map_into_boxed_body();
-    let Some(error) = refusal(&res, access.body_limit) else { return Ok(res) };
+    let Some(error) = refusal(&res, &access) else { return Ok(res) };
     Ok(res.map_body(|head, _| {
         head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         BoxBody::new(error.json())
@@ -27,7 +27,7 @@ pub(super) async fn as_api_errors(
 }
 
 /// What actix meant. `None`: an answer, or an error of ours.
-fn refusal(res: &ServiceResponse, body_limit: usize) -> Option<ApiError> {
+fn refusal(res: &ServiceResponse, access: &Access) -> Option<ApiError> {
     let status = res.status();
     let empty = matches!(res.response().body().size(), BodySize::None | BodySize::Sized(0));
     let cause = res.response().error();
@@ -37,13 +37,13 @@ fn refusal(res: &ServiceResponse, body_limit: usize) -> Option<ApiError> {
     }
     let path = res.request().path();
     Some(match status {
-        StatusCode::NOT_FOUND => ApiError::not_found(path),
+        StatusCode::NOT_FOUND => ApiError::not_found(path, &format!("{}/docs/", access.outer_prefix(res.request()))),
         StatusCode::METHOD_NOT_ALLOWED => {
             let allow = res.headers().get(ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or("another method");
             let message = format!("{path} does not answer {}; use {allow}", res.request().method());
             ApiError { status, ..ApiError::invalid(message) }
         }
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::body_too_large(body_limit),
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::body_too_large(access.body_limit),
         // What failed inside is for the log, not for the client.
         _ if status.is_server_error() => ApiError { status, ..ApiError::internal("the server failed to answer") },
         _ => {

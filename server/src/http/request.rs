@@ -3,6 +3,7 @@
 //! What passes is [`Valid`]; the engine's own rules (`engine/request.rs`) are checked once more where they are kept,
 //! but nothing behind this file looks at wire types of a request again.
 
+use taper_openapi::body::Unknown;
 use taper_openapi::chat::ChatRequest;
 use taper_openapi::completions::CompletionRequest;
 use taper_openapi::sampling::SamplingFields;
@@ -48,6 +49,16 @@ pub struct Streaming {
     pub progress: bool,
 }
 
+/// With whom a request shares cached prefixes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Cache {
+    #[default]
+    All,
+    /// Those of the same salt.
+    Salted(String),
+    None,
+}
+
 impl Cache {
     /// Of several keys each has its own cached prefixes: how fast an answer begins would tell one what others asked.
     pub fn of_key(self, key: Option<KeyId>) -> Self {
@@ -57,16 +68,6 @@ impl Cache {
             (cache, _) => cache,
         }
     }
-}
-
-/// With whom a request shares cached prefixes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Cache {
-    #[default]
-    All,
-    /// Those of the same salt.
-    Salted(String),
-    None,
 }
 
 /// What a request is checked against.
@@ -153,15 +154,10 @@ fn not_supported(field: &str) -> ApiError {
 fn valid(
     fields: SamplingFields,
     without_effect: &[(&str, bool)],
-    unknown: &serde_json::Map<String, serde_json::Value>,
+    unknown: &Unknown,
     rules: Rules,
 ) -> Result<Valid, ApiError> {
-    if rules.strict
-        && let Some(name) = unknown.keys().next()
-    {
-        let message = format!("`{name}` is not a field of this request; this server runs with --strict-params");
-        return Err(ApiError::unknown_param(name, message));
-    }
+    refuse_unknown(unknown, rules.strict)?;
     let n = whole("n", fields.n, 1, rules.limits.n as i64)?.unwrap_or(1);
     let stop = fields.stop.clone().map(Stop::into_vec).unwrap_or_default();
     at_most("stop", stop.len(), rules.limits.stop, "max-stop")?;
@@ -173,8 +169,14 @@ fn valid(
         return Err(ApiError::invalid_param("stream_options", "`stream_options` is only for `stream: true`"));
     }
     let options = fields.stream_options.unwrap_or_default();
-    let obfuscation = ("stream_options.include_obfuscation", options.include_obfuscation.is_some());
-    let without_effect = without_effect.iter().chain([&obfuscation]).filter(|(_, given)| *given);
+    let without_usage = options.include_usage != Some(true);
+    let for_streams = [
+        ("stream_options.include_obfuscation", options.include_obfuscation.is_some()),
+        ("stream_options.continuous_usage_stats", options.continuous_usage_stats == Some(true) && without_usage),
+        ("timings_per_token", fields.timings_per_token == Some(true) && !stream),
+        ("return_progress", fields.return_progress == Some(true) && !stream),
+    ];
+    let without_effect = without_effect.iter().chain(&for_streams).filter(|(_, given)| *given);
     let ignored = without_effect.map(|(name, _)| (*name).to_owned()).chain(unknown.keys().cloned()).collect();
     let every = options.continuous_usage_stats == Some(true);
     let streaming = Streaming {
@@ -207,6 +209,17 @@ fn valid(
     })
 }
 
+/// With `--strict-params`, refuses fields that nobody knows.
+pub fn refuse_unknown(unknown: &Unknown, strict: bool) -> Result<(), ApiError> {
+    match unknown.keys().next().filter(|_| strict) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("`{name}` is not a field of this request; this server runs with --strict-params");
+            Err(ApiError::unknown_param(name, message))
+        }
+    }
+}
+
 fn overrides(fields: &SamplingFields, rules: Rules) -> Result<SamplingOverrides, ApiError> {
     let vocab_size = rules.tokenizer.vocab_size();
     let max_tokens = whole("max_tokens", fields.max_tokens, 1, i64::MAX)?;
@@ -230,9 +243,10 @@ fn overrides(fields: &SamplingFields, rules: Rules) -> Result<SamplingOverrides,
         presence_penalty: penalty("presence_penalty", fields.presence_penalty)?,
         frequency_penalty: penalty("frequency_penalty", fields.frequency_penalty)?,
         logit_bias: fields.logit_bias.as_ref().map(|bias| logit_bias(bias, rules)).transpose()?,
+        // Drawn here, since without one the command line's would be taken.
         seed: fields.seed.and_then(|seed| match seed {
             Seed::Fixed(seed) => Some(seed),
-            Seed::Random => None,
+            Seed::Random => Some(uuid::Uuid::new_v4().as_u64_pair().0),
         }),
         max_tokens: max_tokens.map(|tokens| tokens as usize),
         min_tokens: whole("min_tokens", fields.min_tokens, 0, max_tokens.unwrap_or(i64::MAX))?.map(|n| n as usize),
@@ -261,6 +275,7 @@ fn logit_bias(bias: &LogitBias, rules: Rules) -> Result<Vec<(u32, f32)>, ApiErro
             map.iter().map(entry).collect::<Result<Vec<_>, ApiError>>()?
         }
         LogitBias::Pairs(pairs) => {
+            at_most(FIELD, pairs.len(), rules.limits.logit_bias, "max-logit-bias")?;
             let mut biases = Vec::new();
             for (target, bias) in pairs {
                 let bias = match bias {

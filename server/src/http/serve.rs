@@ -1,5 +1,6 @@
 //! The life of the server: it listens, its model comes, it answers, a signal ends it, it drains.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -52,13 +53,22 @@ pub fn listen(server: Data<Server>, access: Data<Access>) -> std::io::Result<Lis
 
 /// One listener for each address, all on one port.
 fn bind(addresses: &[IpAddr], mut port: u16) -> std::io::Result<Vec<TcpListener>> {
-    let mut listeners = Vec::new();
+    let (mut listeners, mut failure) = (Vec::new(), None);
     for address in addresses {
-        let listener = TcpListener::bind((*address, port))?;
-        port = listener.local_addr()?.port();
-        listeners.push(listener);
+        match TcpListener::bind((*address, port)) {
+            Ok(listener) => {
+                port = listener.local_addr()?.port();
+                listeners.push(listener);
+            }
+            // Of a name, such as localhost, an address may be of a kind that this machine does not have.
+            Err(error) if error.kind() == ErrorKind::AddrNotAvailable => failure = Some(error),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(listeners)
+    match failure {
+        Some(failure) if listeners.is_empty() => Err(failure),
+        _ => Ok(listeners),
+    }
 }
 
 /// Why the server ended.

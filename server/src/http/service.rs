@@ -2,27 +2,35 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use actix_web::web;
 use taper_openapi::models::ModelCard;
 use taper_openapi::props::Props;
 
+use tokio::sync::Semaphore;
+
 use super::body::BodyMemory;
 use super::error::ApiError;
+use super::generation::Delta;
 use super::metrics::Metrics;
 use super::pulse::Pulse;
 use super::request::Rules;
 use super::slots::Slots;
 use crate::engine::sampling::SamplingOverrides;
-use crate::engine::{EngineHandle, SubmitError};
+use crate::engine::{self, EngineHandle, SubmitError};
 use crate::settings::ServerSettings;
-use crate::text::{ChatTemplate, Tokenizer};
+use crate::text::{ChatTemplate, DecodeOptions, Tokenizer};
+
+/// Requests whose text is parsed, written out or tokenised at once.
+const TEXT_THREADS: usize = 4;
 
 /// What all routes share.
 pub struct Server {
     pub settings: ServerSettings,
     pub metrics: Arc<Metrics>,
     pub body_memory: BodyMemory,
+    text_work: Arc<Semaphore>,
     service: OnceLock<Arc<Service>>,
     draining: AtomicBool,
 }
@@ -32,7 +40,25 @@ impl Server {
     pub fn new(settings: ServerSettings) -> Self {
         let metrics = Arc::new(Metrics::new());
         let body_memory = BodyMemory::new(settings.limits.body_memory);
-        Self { settings, metrics, body_memory, service: OnceLock::new(), draining: AtomicBool::new(false) }
+        let text_work = Arc::new(Semaphore::new(TEXT_THREADS));
+        Self { settings, metrics, body_memory, text_work, service: OnceLock::new(), draining: AtomicBool::new(false) }
+    }
+
+    /// Runs `work`, which takes longer than an async thread should wait, elsewhere. A few at a time: parsing and
+    /// tokenising take memory, and cores that the engine needs.
+    pub async fn off_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        // Closed never, so that an error is a mistake of ours.
+        let permit = Arc::clone(&self.text_work).acquire_owned().await;
+        let permit = permit.map_err(|error| ApiError::internal(error.to_string()))?;
+        let work = move || {
+            // A client that leaves does not stop the work: what it takes is free when the work is done.
+            let _permit = permit;
+            work()
+        };
+        web::block(work).await.map_err(|error| ApiError::internal(error.to_string()))?
     }
 
     /// From now on requests are answered.
@@ -100,10 +126,23 @@ impl Service {
         }
     }
 
-    /// A token that a prompt may consist of.
-    pub fn any_token(&self) -> u32 {
-        let special = self.tokenizer.special_tokens();
-        special.bos.or(special.eos).filter(|id| (*id as usize) < self.tokenizer.vocab_size()).unwrap_or(0)
+    /// Counts a prompt, and logs it if prompts are to be logged.
+    pub fn note_prompt(&self, prompt: &[u32]) {
+        self.metrics.prompt(prompt.len());
+        if self.log_prompts {
+            let prompt = self.tokenizer.decode(prompt, DecodeOptions { skip_special: false, starts_text: true });
+            tracing::info!(target: "taper::prompts", prompt, "prompt");
+        }
+    }
+
+    /// Counts an answer that has ended by itself.
+    pub fn request_finished(&self, delta: &Delta, total: Duration, timings: engine::Timings) {
+        self.metrics.request_finished(delta, total, timings, self.engine.stats().waiting_seqs > 0);
+    }
+
+    /// Counts an answer whose client has left.
+    pub fn request_abandoned(&self) {
+        self.metrics.request_abandoned(self.engine.stats().waiting_seqs > 0);
     }
 
     /// What requests are checked against.

@@ -35,7 +35,7 @@ pub async fn live() -> Json<Health> {
 /// Whether tokens are being made and more requests are welcome.
 pub async fn ready(server: Data<Server>) -> Result<Json<Health>, ApiError> {
     let service = server.service()?;
-    let proof = service.pulse.prove(&service.engine, server.settings.stall_timeout, service.any_token());
+    let proof = service.pulse.prove(&service.engine, server.settings.stall_timeout);
     proof.await.map_err(ApiError::unavailable)?;
     Ok(Json(Health::default()))
 }

@@ -4,37 +4,40 @@ use std::sync::Arc;
 
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
+use serde::Serialize;
+use taper_openapi::Body;
 use taper_openapi::template::{ApplyTemplateRequest, ApplyTemplateResponse};
 use taper_openapi::tokenize::{
     DetokenizeRequest, DetokenizeResponse, Piece, Token, TokenPiece, TokenizeRequest, TokenizeResponse,
 };
-use taper_openapi::{Body, chat::Message};
 
-use super::body::{answer, ignored_header, read};
+use super::body::{answer, ignored_header, receive};
 use super::error::ApiError;
 use super::prompt::{Conversation, ConversationOptions};
-use super::request::token_ids;
+use super::request::{refuse_unknown, token_ids};
 use super::service::{Server, Service};
 use crate::text::{DecodeOptions, EncodeOptions, Tokenizer};
 
 /// Text to tokens.
 pub async fn tokenize(server: Data<Server>, request: HttpRequest, payload: Payload) -> Result<HttpResponse, ApiError> {
-    let (service, body, ignored): (_, TokenizeRequest, _) =
-        open(&server, &request, payload, |b: &TokenizeRequest| &b.model).await?;
-    let source = Source::of(body, &server)?;
-    let Tokenized { tokens, with_pieces, with_strings } = super::off_thread({
-        let service = Arc::clone(&service);
-        move || source.tokenize(&service)
-    })
-    .await?;
-    let count = tokens.len() as u64;
-    let token_strs = with_strings.then(|| {
-        tokens.iter().map(|id| String::from_utf8_lossy(service.tokenizer.token_bytes(*id)).into_owned()).collect()
-    });
-    let token = |id: u32| if with_pieces { Token::Piece(piece(&service.tokenizer, id)) } else { Token::Id(id) };
-    let tokens = tokens.into_iter().map(token).collect();
-    let response = TokenizeResponse { tokens, count, max_model_len: service.max_model_len as u64, token_strs };
-    Ok(answer(&response, ignored))
+    respond(
+        server,
+        &request,
+        payload,
+        |body: &TokenizeRequest| body.model.as_deref(),
+        |server, service, body| {
+            let Tokenized { tokens, with_pieces, with_strings } = Source::of(body, server)?.tokenize(service)?;
+            let bytes = |id: &u32| String::from_utf8_lossy(service.tokenizer.token_bytes(*id)).into_owned();
+            let token = |id: u32| if with_pieces { Token::Piece(piece(&service.tokenizer, id)) } else { Token::Id(id) };
+            Ok(TokenizeResponse {
+                count: tokens.len() as u64,
+                max_model_len: service.max_model_len as u64,
+                token_strs: with_strings.then(|| tokens.iter().map(bytes).collect()),
+                tokens: tokens.into_iter().map(token).collect(),
+            })
+        },
+    )
+    .await
 }
 
 /// What is to be tokenised.
@@ -111,11 +114,18 @@ pub async fn detokenize(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let (service, body, ignored): (_, DetokenizeRequest, _) =
-        open(&server, &request, payload, |b: &DetokenizeRequest| &b.model).await?;
-    let ids = token_ids("tokens", &body.tokens, service.tokenizer.vocab_size())?;
-    let content = service.tokenizer.decode(&ids, DecodeOptions { skip_special: false, starts_text: true });
-    Ok(answer(&DetokenizeResponse { prompt: content.clone(), content }, ignored))
+    respond(
+        server,
+        &request,
+        payload,
+        |body: &DetokenizeRequest| body.model.as_deref(),
+        |_, service, body| {
+            let ids = token_ids("tokens", &body.tokens, service.tokenizer.vocab_size())?;
+            let content = service.tokenizer.decode(&ids, DecodeOptions { skip_special: false, starts_text: true });
+            Ok(DetokenizeResponse { prompt: content.clone(), content })
+        },
+    )
+    .await
 }
 
 /// A conversation as the model sees it.
@@ -124,40 +134,46 @@ pub async fn apply_template(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let (service, body, ignored): (_, ApplyTemplateRequest, _) =
-        open(&server, &request, payload, |b: &ApplyTemplateRequest| &b.model).await?;
-    let messages: Vec<Message> = body.messages;
-    let options = ConversationOptions {
-        kwargs: body.chat_template_kwargs,
-        add_generation_prompt: body.add_generation_prompt,
-        continue_final_message: body.continue_final_message,
-    };
-    let conversation = Conversation::new(messages, options, &server.settings.limits)?;
-    let response = super::off_thread(move || {
-        let prompt = conversation.render(&service.template)?;
-        let tokens = service.tokenizer.encode_chat(&prompt)?.len() as u64;
-        Ok(ApplyTemplateResponse { prompt, tokens })
-    })
-    .await?;
-    Ok(answer(&response, ignored))
+    respond(
+        server,
+        &request,
+        payload,
+        |body: &ApplyTemplateRequest| body.model.as_deref(),
+        |server, service, body| {
+            let options = ConversationOptions {
+                kwargs: body.chat_template_kwargs,
+                add_generation_prompt: body.add_generation_prompt,
+                continue_final_message: body.continue_final_message,
+            };
+            let conversation = Conversation::new(body.messages, options, &server.settings.limits)?;
+            let prompt = conversation.render(&service.template)?;
+            let tokens = service.tokenizer.encode_chat(&prompt)?.len() as u64;
+            Ok(ApplyTemplateResponse { prompt, tokens })
+        },
+    )
+    .await
 }
 
-/// Reads a body and checks the model that it asks for; with the names of its fields that change nothing.
-async fn open<T: Body>(
-    server: &Server,
+/// Reads a body, checks the model that it asks for, and answers with what `work` makes of it.
+async fn respond<T: Body + 'static, R: Serialize + Send + 'static>(
+    server: Data<Server>,
     request: &HttpRequest,
     payload: Payload,
-    model: impl Fn(&T) -> &Option<String>,
-) -> Result<(Arc<Service>, T, Option<String>), ApiError> {
+    model: fn(&T) -> Option<&str>,
+    work: fn(&Server, &Service, T) -> Result<R, ApiError>,
+) -> Result<HttpResponse, ApiError> {
     let service = Arc::clone(server.loaded()?);
-    let (body, _room): (T, _) = read(server, request, payload).await?;
-    service.check_model(model(&body).as_deref())?;
-    if server.settings.strict_params
-        && let Some(name) = body.unknown().keys().next()
-    {
-        let message = format!("`{name}` is not a field of this request; this server runs with --strict-params");
-        return Err(ApiError::unknown_param(name, message));
-    }
-    let ignored = ignored_header(body.unknown().keys());
-    Ok((service, body, ignored))
+    let raw = receive(&server, request, payload).await?;
+    let work = {
+        let server = server.clone();
+        move || {
+            let body: T = raw.parse()?;
+            service.check_model(model(&body))?;
+            refuse_unknown(body.unknown(), server.settings.strict_params)?;
+            let ignored = ignored_header(body.unknown().keys());
+            Ok((work(&server, &service, body)?, ignored))
+        }
+    };
+    let (response, ignored) = server.off_thread(work).await?;
+    Ok(answer(&response, ignored))
 }
