@@ -18,7 +18,7 @@ fn stream(pieces: &[&str], stops: &[&str], include_stop: bool) -> (String, Optio
 }
 
 /// The same by trying every beginning of the text, from the shortest.
-fn naive(text: &str, stops: &[&str], include_stop: bool) -> (String, Option<usize>) {
+pub fn naive(text: &str, stops: &[&str], include_stop: bool) -> (String, Option<usize>) {
     for end in (0..=text.len()).filter(|&end| text.is_char_boundary(end)) {
         let ending = |stop: &str| !stop.is_empty() && text[..end].ends_with(stop);
         let longest = (0..stops.len())
