@@ -31,7 +31,7 @@ async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
     let access = Data::new(Access::new(&settings.server)?);
     let (host, port) = (&settings.server.host, settings.server.port);
     let Listening { address, handle } =
-        listen(server.clone(), access.clone()).with_context(|| format!("cannot listen on {host}, port {port}"))?;
+        listen(server.clone(), access.clone()).with_context(|| format!("cannot listen on {host}:{port} (--port chooses another)"))?;
     // From here to the end, so that no signal falls between two listeners.
     let mut signals = Signals::new()?;
     let (loaded, loading) = tokio::sync::oneshot::channel();

@@ -122,6 +122,8 @@ pub fn spawn<R: ModelRunner + Send + 'static>(
     });
     let (commands, inbox): (Sender<Command>, Receiver<Command>) = channel();
     let worker = Worker::new(runner, scheduler, inbox, Arc::clone(&shared));
+    // Now, so that nobody sees an engine without blocks before its thread has begun.
+    worker.publish_stats();
     let thread = std::thread::Builder::new().name("engine".into()).spawn(move || worker.run())?;
     Ok((EngineHandle { shared, commands }, thread))
 }

@@ -213,7 +213,8 @@ impl<R: ModelRunner> Worker<R> {
         let _ = request.events.send(event);
     }
 
-    fn publish_stats(&self) {
+    /// Tells the engine's numbers.
+    pub(super) fn publish_stats(&self) {
         let (blocks, totals) = (self.scheduler.blocks().counts(), self.scheduler.totals());
         self.shared.stats.store(&EngineStats {
             running_seqs: self.scheduler.num_running() as u64,

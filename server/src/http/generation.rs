@@ -91,12 +91,12 @@ impl Generation {
         let choices = Vec::with_capacity(count);
         let mut generation = Self { service: Arc::clone(service), choices, n: valid.n, turn: 0 };
         for prompt in prompts {
-            service.note_prompt(prompt);
             for index in 0..valid.n {
                 let choice = Choice::start(service, prompt, index, valid, origin)
                     .map_err(|error| service.refused(error, origin.field()))?;
                 generation.choices.push(choice);
             }
+            service.note_prompt(prompt);
         }
         Ok(generation)
     }
