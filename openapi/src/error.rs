@@ -67,8 +67,8 @@ pub(crate) struct BadRequest(#[expect(dead_code, reason = "only its type is read
 /// The server was started with API keys, and the request has none of them.
 #[derive(ToResponse)]
 #[response(
-    headers(("www-authenticate" = String, description = "`Bearer`. `Basic` for /docs and /openapi.json, so that a browser \
-        asks its user for the key.")),
+    headers(("www-authenticate" = String, description = "`Bearer`. `Basic` for /docs and /openapi.json, so that a \
+        browser asks its user for the key.")),
     example = json!({ "error": {
         "message": "this server needs an API key; send it as `Authorization: Bearer KEY` or as `x-api-key: KEY`",
         "type": "authentication_error", "param": null, "code": "invalid_api_key",
