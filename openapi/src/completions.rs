@@ -26,7 +26,7 @@ pub struct CompletionRequest {
     /// Whether the answer begins with the prompt.
     #[schema(default = false)]
     pub echo: Option<bool>,
-    /// Number of answers to generate, of which the `n` most likely are returned. Not supported yet: refused unless `n`.
+    /// Number of answers to choose from. Anything but `n` is refused.
     #[schema(minimum = 1, maximum = 128)]
     pub best_of: Option<i64>,
     /// Number of most likely tokens to report at each place; 0 reports the chosen token alone. Not supported yet:
@@ -160,10 +160,7 @@ pub(crate) mod paths {
     #![expect(dead_code, reason = "the functions stand for the server's; only their attributes are read")]
 
     use super::{Completion, CompletionChunk, CompletionRequest};
-    use crate::error::{
-        BadRequest, InternalError, ModelNotFound, PayloadTooLarge, RequestTimeout, TooManyRequests, Unauthorized,
-        Unavailable, UnsupportedMediaType,
-    };
+    use crate::error::{BodyErrors, TooManyRequests};
 
     /// Continue a text
     ///
@@ -227,15 +224,8 @@ pub(crate) mod paths {
                     })),
                 ),
             ),
-            (status = 400, response = BadRequest),
-            (status = 401, response = Unauthorized),
-            (status = 404, response = ModelNotFound),
-            (status = 408, response = RequestTimeout),
-            (status = 413, response = PayloadTooLarge),
-            (status = 415, response = UnsupportedMediaType),
+            BodyErrors,
             (status = 429, response = TooManyRequests),
-            (status = 500, response = InternalError),
-            (status = 503, response = Unavailable),
         ),
     )]
     fn completions() {}

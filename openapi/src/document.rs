@@ -43,10 +43,11 @@ use crate::{chat, completions, error, models, props, status, template, tokenize,
     ),
     components(
         // What only hand-written schemas and shared responses name; the macro looks into neither.
-        schemas(chat::ContentPart, values::TokenId, error::ErrorResponse),
+        schemas(chat::ContentPart, values::TokenId, error::ErrorResponse, status::HealthError),
         responses(
             error::BadRequest,
             error::Unauthorized,
+            error::Forbidden,
             error::ModelNotFound,
             error::RequestTimeout,
             error::PayloadTooLarge,
@@ -83,7 +84,8 @@ fn base(prefix: &str) -> String {
 }
 
 fn add_bearer(components: &mut Components) {
-    let description = "An API key. Needed if the server was started with keys, except for /health, /live and /ready.";
+    let description = "An API key. Needed if the server was started with keys, except for /health, /v1/health, /live \
+        and /ready. A browser that opens a page may send it as the password of HTTP basic auth, with any user name.";
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description)).build();
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
 }

@@ -1,7 +1,7 @@
 //! What a refused request gets: OpenAI's error object, and the responses that carry it.
 
 use serde::{Deserialize, Serialize};
-use utoipa::{ToResponse, ToSchema};
+use utoipa::{IntoResponses, ToResponse, ToSchema};
 
 /// The body of every response that is not a success, except `/health` while the model loads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -34,7 +34,7 @@ pub enum ErrorType {
     InvalidRequestError,
     /// The API key is missing or wrong.
     AuthenticationError,
-    /// The server is not to be asked like this: by that host name, or by that web page.
+    /// The server is not to be asked by that host name.
     PermissionError,
     /// Too many requests; one may be sent again later.
     RateLimitError,
@@ -67,13 +67,22 @@ pub(crate) struct BadRequest(#[expect(dead_code, reason = "only its type is read
 /// The server was started with API keys, and the request has none of them.
 #[derive(ToResponse)]
 #[response(
-    headers(("www-authenticate" = String, description = "Always `Bearer`.")),
+    headers(("www-authenticate" = String, description = "`Bearer`. `Basic` for /docs and /openapi.json, so that a \
+        browser asks its user for the key.")),
     example = json!({ "error": {
-        "message": "the API key is missing; send it as `Authorization: Bearer KEY`",
+        "message": "this server needs an API key; send it as `Authorization: Bearer KEY` or as `x-api-key: KEY`",
         "type": "authentication_error", "param": null, "code": "invalid_api_key",
     } }),
 )]
 pub(crate) struct Unauthorized(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
+
+/// The server was asked by a host name that is not its own. Only a server on loopback minds.
+#[derive(ToResponse)]
+#[response(example = json!({ "error": {
+    "message": "the host \"evil.example\" is not a name of this server; --allowed-hosts adds names",
+    "type": "permission_error", "param": null, "code": null,
+} }))]
+pub(crate) struct Forbidden(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
 
 /// There is no such model.
 #[derive(ToResponse)]
@@ -121,12 +130,13 @@ pub(crate) struct TooManyRequests(#[expect(dead_code, reason = "only its type is
 /// The server failed; its log has more.
 #[derive(ToResponse)]
 #[response(example = json!({ "error": {
-    "message": "the model failed on this request; the log has more",
+    "message": "the model's logits contain NaN or infinity; its weights or its input are damaged",
     "type": "server_error", "param": null, "code": null,
 } }))]
 pub(crate) struct InternalError(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
 
-/// The server cannot generate now: it loads its model, drains before it ends, or its engine has stopped.
+/// The server cannot answer now: it loads its model, shuts down, its engine has stopped, or it reads as many bodies as
+/// it has memory for.
 #[derive(ToResponse)]
 #[response(
     headers(("retry-after" = u64, description = "Seconds after which to try again.")),
@@ -136,3 +146,45 @@ pub(crate) struct InternalError(#[expect(dead_code, reason = "only its type is r
     } }),
 )]
 pub(crate) struct Unavailable(#[expect(dead_code, reason = "only its type is read")] ErrorResponse);
+
+/// What every route may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its attributes are read")]
+pub(crate) enum HostErrors {
+    #[response(status = 403)]
+    Forbidden(#[ref_response] Forbidden),
+}
+
+/// What every route that needs a key may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its attributes are read")]
+pub(crate) enum KeyErrors {
+    #[response(status = 401)]
+    Unauthorized(#[ref_response] Unauthorized),
+    #[response(status = 403)]
+    Forbidden(#[ref_response] Forbidden),
+}
+
+/// What every route that takes a body may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its attributes are read")]
+pub(crate) enum BodyErrors {
+    #[response(status = 400)]
+    BadRequest(#[ref_response] BadRequest),
+    #[response(status = 401)]
+    Unauthorized(#[ref_response] Unauthorized),
+    #[response(status = 403)]
+    Forbidden(#[ref_response] Forbidden),
+    #[response(status = 404)]
+    ModelNotFound(#[ref_response] ModelNotFound),
+    #[response(status = 408)]
+    RequestTimeout(#[ref_response] RequestTimeout),
+    #[response(status = 413)]
+    PayloadTooLarge(#[ref_response] PayloadTooLarge),
+    #[response(status = 415)]
+    UnsupportedMediaType(#[ref_response] UnsupportedMediaType),
+    #[response(status = 500)]
+    InternalError(#[ref_response] InternalError),
+    #[response(status = 503)]
+    Unavailable(#[ref_response] Unavailable),
+}

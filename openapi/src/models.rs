@@ -56,7 +56,7 @@ pub(crate) mod paths {
     #![expect(dead_code, reason = "the functions stand for the server's; only their attributes are read")]
 
     use super::{ModelCard, ModelList};
-    use crate::error::{ModelNotFound, Unauthorized, Unavailable};
+    use crate::error::{KeyErrors, ModelNotFound, Unavailable};
 
     /// List the models
     #[utoipa::path(
@@ -86,7 +86,7 @@ pub(crate) mod paths {
                     },
                 }],
             })),
-            (status = 401, response = Unauthorized),
+            KeyErrors,
             (status = 503, response = Unavailable),
         ),
     )]
@@ -119,7 +119,7 @@ pub(crate) mod paths {
                     "family": "llama",
                 },
             })),
-            (status = 401, response = Unauthorized),
+            KeyErrors,
             (status = 404, response = ModelNotFound),
             (status = 503, response = Unavailable),
         ),

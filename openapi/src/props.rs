@@ -124,7 +124,7 @@ pub(crate) mod paths {
     #![expect(dead_code, reason = "the functions stand for the server's; only their attributes are read")]
 
     use super::{Props, Slot};
-    use crate::error::{Unauthorized, Unavailable};
+    use crate::error::{KeyErrors, Unavailable};
 
     /// Describe what is served (llama-server)
     #[utoipa::path(
@@ -163,7 +163,7 @@ pub(crate) mod paths {
                 "build_info": "0.1.0-728a31f",
                 "modalities": { "vision": false, "audio": false },
             })),
-            (status = 401, response = Unauthorized),
+            KeyErrors,
             (status = 503, response = Unavailable),
         ),
     )]
@@ -189,7 +189,7 @@ pub(crate) mod paths {
                 "n_decoded": 20,
                 "next_token": [{ "has_next_token": true, "n_decoded": 20, "n_remain": 44 }],
             }])),
-            (status = 401, response = Unauthorized),
+            KeyErrors,
             (status = 503, response = Unavailable),
         ),
     )]

@@ -1,9 +1,10 @@
 //! Request fields that chat and text completions share: which model, how tokens are chosen, when to stop, how to
 //! answer.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
+use crate::body::Unknown;
 use crate::values::{LogitBias, Seed, Stop, TokenId};
 
 /// Fields of every request that generates. All are optional, and `null` stands for absent.
@@ -45,7 +46,7 @@ pub struct SamplingFields {
     pub repeat_penalty: Option<f64>,
     /// Number of last tokens, prompt included, that `repeat_penalty` looks at; -1 all, 0 none (llama-server). Default:
     /// the model's, else 64.
-    #[schema(minimum = -1, maximum = 9223372036854775807_i64)]
+    #[schema(minimum = -1, maximum = 2147483647)]
     pub repeat_last_n: Option<i64>,
     /// Taken off the logit of each token that occurs in the answer.
     #[schema(minimum = -2, maximum = 2, default = 0)]
@@ -60,7 +61,9 @@ pub struct SamplingFields {
 
     /// Text that ends the answer, and is not part of it unless `include_stop_str_in_output` says so.
     pub stop: Option<Stop>,
-    /// Tokens that end the answer besides the model's own (vLLM).
+    /// Tokens that end the answer besides the model's own (vLLM). At most 32, unless the server's setting --max-stop
+    /// says otherwise.
+    #[schema(max_items = 32)]
     pub stop_token_ids: Option<Vec<TokenId>>,
     /// Whether the stop string that ended the answer is part of it (vLLM).
     #[schema(default = false)]
@@ -94,12 +97,12 @@ pub struct SamplingFields {
     /// (vLLM).
     #[schema(min_length = 1)]
     pub cache_salt: Option<String>,
-    /// Name of the end user. Has no effect on the answer.
+    /// Name of the end user. Accepted without effect, and named in `x-ignored`.
     pub user: Option<String>,
 }
 
 /// What a stream holds besides the text.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
 pub struct StreamOptions {
     /// Whether a last chunk, without choices, has the `usage` of the request.
     #[schema(default = false)]
@@ -107,6 +110,16 @@ pub struct StreamOptions {
     /// Whether every chunk has the `usage` up to it (vLLM).
     #[schema(default = false)]
     pub continuous_usage_stats: Option<bool>,
-    /// Whether OpenAI pads its chunks to one length. Taper pads none.
-    pub include_obfuscation: Option<bool>,
+    /// Fields that were sent and are not described here, such as OpenAI's `include_obfuscation`: without effect, for
+    /// the server to name as `stream_options.NAME`.
+    #[serde(flatten, deserialize_with = "given")]
+    #[schema(ignore)]
+    pub unknown: Unknown,
+}
+
+/// `null` stands for a field that is absent.
+fn given<'de, D: Deserializer<'de>>(fields: D) -> Result<Unknown, D::Error> {
+    let mut fields = Unknown::deserialize(fields)?;
+    fields.retain(|_, value| !value.is_null());
+    Ok(fields)
 }

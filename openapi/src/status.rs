@@ -1,7 +1,7 @@
 //! How the server is: whether it lives, generates and wants requests, and which build it is.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 
 /// The server is well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -46,6 +46,20 @@ pub enum UnavailableError {
     UnavailableError,
 }
 
+/// What both paths of `/health` answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only its attributes are read")]
+enum HealthResponses {
+    /// It does.
+    #[response(status = 200, example = json!({ "status": "ok" }))]
+    Ok(Health),
+    /// It does not: it loads its model, shuts down, or its engine has stopped.
+    #[response(status = 503, example = json!({
+        "error": { "code": 503, "message": "Loading model", "type": "unavailable_error" },
+    }))]
+    NotOk(HealthError),
+}
+
 /// Which build runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Version {
@@ -58,8 +72,8 @@ pub struct Version {
 pub(crate) mod paths {
     #![expect(dead_code, reason = "the functions stand for the server's; only their attributes are read")]
 
-    use super::{Health, HealthError, Version};
-    use crate::error::{Unauthorized, Unavailable};
+    use super::{Health, HealthResponses, Version};
+    use crate::error::{HostErrors, KeyErrors, Unavailable};
 
     /// Tell whether the server generates
     ///
@@ -71,14 +85,8 @@ pub(crate) mod paths {
         tag = "Status",
         security(()),
         responses(
-            (status = 200, description = "It does.", body = Health, example = json!({ "status": "ok" })),
-            (
-                status = 503, description = "It does not: it loads its model, or its engine has stopped.",
-                body = HealthError,
-                example = json!({
-                    "error": { "code": 503, "message": "Loading model", "type": "unavailable_error" },
-                }),
-            ),
+            HealthResponses,
+            HostErrors,
         ),
     )]
     fn health() {}
@@ -93,14 +101,8 @@ pub(crate) mod paths {
         tag = "Status",
         security(()),
         responses(
-            (status = 200, description = "It does.", body = Health, example = json!({ "status": "ok" })),
-            (
-                status = 503, description = "It does not: it loads its model, or its engine has stopped.",
-                body = HealthError,
-                example = json!({
-                    "error": { "code": 503, "message": "Loading model", "type": "unavailable_error" },
-                }),
-            ),
+            HealthResponses,
+            HostErrors,
         ),
     )]
     fn health_v1() {}
@@ -115,7 +117,10 @@ pub(crate) mod paths {
         operation_id = "live",
         tag = "Status",
         security(()),
-        responses((status = 200, description = "It does.", body = Health, example = json!({ "status": "ok" }))),
+        responses(
+            (status = 200, description = "It does.", body = Health, example = json!({ "status": "ok" })),
+            HostErrors,
+        ),
     )]
     fn live() {}
 
@@ -131,6 +136,7 @@ pub(crate) mod paths {
         security(()),
         responses(
             (status = 200, description = "They are.", body = Health, example = json!({ "status": "ok" })),
+            HostErrors,
             (status = 503, response = Unavailable),
         ),
     )]
@@ -147,7 +153,7 @@ pub(crate) mod paths {
             (status = 200, description = "The version.", body = Version, example = json!({
                 "version": "0.1.0", "build_info": "0.1.0-728a31f",
             })),
-            (status = 401, response = Unauthorized),
+            KeyErrors,
         ),
     )]
     fn version() {}
@@ -167,7 +173,7 @@ pub(crate) mod paths {
                 content_type = "application/openmetrics-text",
                 example = json!("# TYPE taper_requests_running gauge\ntaper_requests_running 3\n# EOF\n"),
             ),
-            (status = 401, response = Unauthorized),
+            KeyErrors,
         ),
     )]
     fn metrics() {}
@@ -184,7 +190,7 @@ pub(crate) mod paths {
                 status = 200, description = "The OpenAPI document of this API.", body = Object,
                 content_type = "application/json", example = json!({ "openapi": "3.1.0" }),
             ),
-            (status = 401, response = Unauthorized),
+            KeyErrors,
         ),
     )]
     fn openapi() {}

@@ -49,10 +49,7 @@ pub(crate) mod paths {
     #![expect(dead_code, reason = "the functions stand for the server's; only their attributes are read")]
 
     use super::{ApplyTemplateRequest, ApplyTemplateResponse};
-    use crate::error::{
-        BadRequest, InternalError, ModelNotFound, PayloadTooLarge, RequestTimeout, Unauthorized, Unavailable,
-        UnsupportedMediaType,
-    };
+    use crate::error::BodyErrors;
 
     /// Write a conversation out
     ///
@@ -77,14 +74,7 @@ pub(crate) mod paths {
             (status = 200, description = "The text.", body = ApplyTemplateResponse, example = json!({
                 "prompt": "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n", "tokens": 9,
             })),
-            (status = 400, response = BadRequest),
-            (status = 401, response = Unauthorized),
-            (status = 404, response = ModelNotFound),
-            (status = 408, response = RequestTimeout),
-            (status = 413, response = PayloadTooLarge),
-            (status = 415, response = UnsupportedMediaType),
-            (status = 500, response = InternalError),
-            (status = 503, response = Unavailable),
+            BodyErrors,
         ),
     )]
     fn apply_template() {}

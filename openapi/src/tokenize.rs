@@ -145,10 +145,7 @@ pub(crate) mod paths {
     #![expect(dead_code, reason = "the functions stand for the server's; only their attributes are read")]
 
     use super::{DetokenizeRequest, DetokenizeResponse, TokenizeRequest, TokenizeResponse};
-    use crate::error::{
-        BadRequest, InternalError, ModelNotFound, PayloadTooLarge, RequestTimeout, Unauthorized, Unavailable,
-        UnsupportedMediaType,
-    };
+    use crate::error::BodyErrors;
 
     /// Turn text into tokens
     ///
@@ -174,14 +171,7 @@ pub(crate) mod paths {
             (status = 200, description = "The tokens.", body = TokenizeResponse, example = json!({
                 "tokens": [19556, 905], "count": 2, "max_model_len": 8192, "token_strs": ["Hello", " world"],
             })),
-            (status = 400, response = BadRequest),
-            (status = 401, response = Unauthorized),
-            (status = 404, response = ModelNotFound),
-            (status = 408, response = RequestTimeout),
-            (status = 413, response = PayloadTooLarge),
-            (status = 415, response = UnsupportedMediaType),
-            (status = 500, response = InternalError),
-            (status = 503, response = Unavailable),
+            BodyErrors,
         ),
     )]
     fn tokenize() {}
@@ -202,14 +192,7 @@ pub(crate) mod paths {
             (status = 200, description = "The text.", body = DetokenizeResponse, example = json!({
                 "content": "Hello world", "prompt": "Hello world",
             })),
-            (status = 400, response = BadRequest),
-            (status = 401, response = Unauthorized),
-            (status = 404, response = ModelNotFound),
-            (status = 408, response = RequestTimeout),
-            (status = 413, response = PayloadTooLarge),
-            (status = 415, response = UnsupportedMediaType),
-            (status = 500, response = InternalError),
-            (status = 503, response = Unavailable),
+            BodyErrors,
         ),
     )]
     fn detokenize() {}

@@ -27,10 +27,10 @@ impl Stop {
 }
 
 schema_of!(Stop, {
-    "description": "One string, or up to 64 of them.",
+    "description": "One string, or several: at most 32, unless the server's setting --max-stop says otherwise.",
     "oneOf": [
         { "type": "string", "minLength": 1 },
-        { "type": "array", "items": { "type": "string", "minLength": 1 }, "maxItems": 64 },
+        { "type": "array", "items": { "type": "string", "minLength": 1 }, "maxItems": 32 },
     ],
 });
 

@@ -126,6 +126,18 @@ fn health_is_open_and_all_else_asks_for_a_key() {
 }
 
 #[test]
+fn every_operation_has_the_errors_of_its_kind() {
+    let document = document_json();
+    for (name, operation) in operations(&document) {
+        let has = |status: &str| operation["responses"].get(status).is_some();
+        assert!(has("403"), "{name} may be asked by a foreign host name");
+        for status in ["400", "408", "413", "415"] {
+            assert_eq!(has(status), name.starts_with("post "), "{name}: {status}");
+        }
+    }
+}
+
+#[test]
 fn the_server_is_where_the_proxy_shows_it() {
     let url = |prefix| serde_json::to_value(document_at(prefix)).unwrap()["servers"][0]["url"].clone();
     assert_eq!([url(""), url("/"), url("llm"), url("/llm/"), url("/a/b")], ["/", "/", "/llm", "/llm", "/a/b"]);
@@ -160,8 +172,9 @@ fn schemas_state_the_rules() {
         ("top_p", vec![json!(0.1), json!(1)], vec![json!(0), json!(1.1)]),
         ("max_tokens", vec![json!(1)], vec![json!(0), json!(-1), json!(1.5)]),
         ("n", vec![json!(1), json!(128)], vec![json!(0), json!(129)]),
+        ("repeat_last_n", vec![json!(-1), json!(i32::MAX)], vec![json!(-2), json!(i64::from(i32::MAX) + 1)]),
         ("seed", vec![json!(-1), json!(u64::MAX)], vec![json!(0.5)]),
-        ("stop", vec![json!("a"), json!(["a"]), json!([])], vec![json!(""), json!([1]), json!(vec!["a"; 65])]),
+        ("stop", vec![json!("a"), json!(["a"]), json!([])], vec![json!(""), json!([1]), json!(vec!["a"; 33])]),
         (
             "logit_bias",
             vec![json!({ "5": -100 }), json!([[5, false], ["a", 1]])],

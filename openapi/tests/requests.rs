@@ -38,6 +38,17 @@ fn own_shared_and_unknown_fields_are_told_apart() {
 }
 
 #[test]
+fn unknown_stream_options_are_kept() {
+    let options = json!({ "include_usage": true, "include_obfuscation": false, "x": { "y": 1 }, "z": null });
+    let options = chat(json!({ "stream": true, "stream_options": options })).unwrap().sampling.stream_options.unwrap();
+    assert_eq!((options.include_usage, options.continuous_usage_stats), (Some(true), None));
+    assert_eq!(options.unknown.keys().collect::<Vec<_>>(), ["include_obfuscation", "x"]);
+
+    let error = chat(json!({ "stream_options": { "include_usage": 1 } })).unwrap_err();
+    assert_eq!(error.param(), Some("stream_options.include_usage"));
+}
+
+#[test]
 fn null_is_absent() {
     let all = json!({
         "model": null, "max_tokens": null, "temperature": null, "stop": null, "seed": null, "logit_bias": null,

@@ -14,10 +14,7 @@ pub(crate) mod paths {
     #![expect(dead_code, reason = "the functions stand for the server's; only their attributes are read")]
 
     use super::{ChatChunk, ChatCompletion, ChatRequest};
-    use crate::error::{
-        BadRequest, InternalError, ModelNotFound, PayloadTooLarge, RequestTimeout, TooManyRequests, Unauthorized,
-        Unavailable, UnsupportedMediaType,
-    };
+    use crate::error::{BodyErrors, TooManyRequests};
 
     /// Continue a conversation
     ///
@@ -99,15 +96,8 @@ pub(crate) mod paths {
                     })),
                 ),
             ),
-            (status = 400, response = BadRequest),
-            (status = 401, response = Unauthorized),
-            (status = 404, response = ModelNotFound),
-            (status = 408, response = RequestTimeout),
-            (status = 413, response = PayloadTooLarge),
-            (status = 415, response = UnsupportedMediaType),
+            BodyErrors,
             (status = 429, response = TooManyRequests),
-            (status = 500, response = InternalError),
-            (status = 503, response = Unavailable),
         ),
     )]
     fn chat_completions() {}

@@ -17,7 +17,8 @@ pub struct ChatRequest {
     #[serde(flatten)]
     pub sampling: SamplingFields,
 
-    /// OpenAI's newer name for `max_tokens`; of both, this one counts.
+    /// OpenAI's newer name for `max_tokens`. Both may be sent if they are equal; if they differ, the request is refused
+    /// with 400.
     #[schema(minimum = 1, maximum = 9223372036854775807_i64)]
     pub max_completion_tokens: Option<i64>,
     /// Whether to report the log-probability of each token of the answer. Not supported yet: refused if true.
@@ -44,7 +45,7 @@ pub struct ChatRequest {
     /// Whether tools may or must be called: `none`, `auto`, `required` or one tool. Not supported yet.
     #[schema(value_type = Option<Value>)]
     pub tool_choice: Option<Value>,
-    /// Whether several tools may be called at once. Without tools it has no effect.
+    /// Whether several tools may be called at once. Accepted without effect, and named in `x-ignored`.
     #[schema(value_type = Option<bool>)]
     pub parallel_tool_calls: Option<Value>,
     /// OpenAI's older name for `tools`. Not supported: refused unless empty.
@@ -69,29 +70,31 @@ pub struct ChatRequest {
     /// Voice and format of a spoken answer. Not supported: refused.
     #[schema(value_type = Option<Object>)]
     pub audio: Option<Value>,
-    /// Text that the answer will mostly repeat. Not supported yet.
+    /// Text that the answer will mostly repeat. Accepted without effect, and named in `x-ignored`.
     #[schema(value_type = Option<Object>)]
     pub prediction: Option<Value>,
     /// How to search the web. Not supported: refused.
     #[schema(value_type = Option<Object>)]
     pub web_search_options: Option<Value>,
 
-    /// Whether OpenAI keeps the answer. Taper keeps none.
+    /// Whether OpenAI keeps the answer. Taper keeps none. Accepted without effect, and named in `x-ignored`.
     #[schema(value_type = Option<bool>)]
     pub store: Option<Value>,
-    /// Labels of the request. Have no effect on the answer.
+    /// Labels of the request. Accepted without effect, and named in `x-ignored`.
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Value>,
-    /// Priority at OpenAI. Has no effect on the answer.
+    /// Priority at OpenAI. Accepted without effect, and named in `x-ignored`.
     #[schema(value_type = Option<String>)]
     pub service_tier: Option<Value>,
-    /// Name of the end user, for OpenAI's checks. Has no effect on the answer.
+    /// Name of the end user, for OpenAI's checks. Accepted without effect, and named in `x-ignored`.
     #[schema(value_type = Option<String>)]
     pub safety_identifier: Option<Value>,
-    /// Says which requests begin alike. Not needed: Taper compares the prompts themselves.
+    /// Says which requests begin alike. Not needed: Taper compares the prompts themselves. Accepted without effect, and
+    /// named in `x-ignored`.
     #[schema(value_type = Option<String>)]
     pub prompt_cache_key: Option<Value>,
-    /// How long OpenAI keeps a prompt cached. Taper keeps it while there is room.
+    /// How long OpenAI keeps a prompt cached. Taper keeps it while there is room. Accepted without effect, and named in
+    /// `x-ignored`.
     #[schema(value_type = Option<String>)]
     pub prompt_cache_retention: Option<Value>,
 

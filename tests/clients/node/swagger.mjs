@@ -2,7 +2,8 @@
 //
 //     node swagger.mjs URL CHROMIUM SCREENSHOT
 //
-// URL is where the API is, without /docs/. Ends with 1 and a list of the faults if there are any.
+// URL is where the API is, without /docs/. TAPER_KEY, if not empty, is what the user types when the browser asks for a
+// password. Ends with 1 and a list of the faults if there are any.
 
 import { chromium } from "playwright-core";
 
@@ -14,7 +15,9 @@ const say = (ok, text) => (ok ? console.log(text) : faults.push(text));
 const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
 const browser = await chromium.launch({ executablePath, args });
 try {
-    const page = await browser.newPage({ viewport: { width: 1280, height: 1600 } });
+    const { TAPER_KEY } = process.env;
+    const httpCredentials = TAPER_KEY ? { username: "anyone", password: TAPER_KEY } : undefined;
+    const page = await browser.newPage({ viewport: { width: 1280, height: 1600 }, httpCredentials });
     page.setDefaultTimeout(60_000);
     watch(page);
     await page.goto(`${url}/docs/`);

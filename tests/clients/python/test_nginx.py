@@ -104,8 +104,8 @@ def test_openai_s_client_streams_through_nginx(chat_server):
 
 
 @pytest.fixture
-def below_a_path(locked_server):
-    """A server as `/llm` of nginx. `locked_server` says whether prefixes are known yet."""
+def below_a_path():
+    """A server as `/llm` of nginx."""
     with servers.taper(servers.TINY, "--alias", "tiny", "--trusted-proxies", "127.0.0.1") as server:
         with servers.nginx("prefix.conf", TAPER=server.url) as url:
             yield f"{url}/llm"
