@@ -12,7 +12,9 @@ use crate::values::{LogitBias, Seed, Stop, TokenId};
 pub struct SamplingFields {
     /// Id or alias of the model, as in `GET /v1/models`. Default: the served model.
     pub model: Option<String>,
-    /// Tokens to generate at most. Default: all that context and cache have room for.
+    /// Tokens to generate at most; llama-server's name `n_predict` is accepted too, but not both at once. Default: all
+    /// that context and cache have room for.
+    #[serde(alias = "n_predict")]
     #[schema(minimum = 1, maximum = 9223372036854775807_i64)]
     pub max_tokens: Option<i64>,
     /// Tokens to generate before a stop token may be chosen; at most `max_tokens` (vLLM).

@@ -29,6 +29,11 @@ pub enum StartError {
     Template(#[from] TemplateError),
     #[error("{given}: {source}")]
     GivenTemplate { given: String, source: TemplateError },
+    #[error(
+        "{given} is {text:?}, which has nothing of Jinja in it; give the template itself (names of built-in templates are \
+         not known here)"
+    )]
+    NotATemplate { given: String, text: String },
     #[error("the chat template {path} cannot be read: {source}")]
     TemplateFile { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
@@ -127,7 +132,10 @@ impl Opened {
 
     /// The checkpoint's chat template, or the one that the user gave.
     pub fn chat_template(&self, tokenizer: &Tokenizer, settings: &RunSettings) -> Result<ChatTemplate, StartError> {
-        let of_user = |text, given: String| {
+        let of_user = |text: String, given: String| {
+            if !text.contains("{{") && !text.contains("{%") {
+                return Err(StartError::NotATemplate { given, text: text.chars().take(40).collect() });
+            }
             let template = ChatTemplate::new(&TemplateSources::from_text(text, tokenizer), TemplateLimits::default());
             template.map_err(|source| StartError::GivenTemplate { given, source })
         };

@@ -30,8 +30,9 @@ async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
     let server = Data::new(Server::new(settings.server.clone()));
     let access = Data::new(Access::new(&settings.server)?);
     let (host, port) = (&settings.server.host, settings.server.port);
-    let Listening { address, handle } =
-        listen(server.clone(), access.clone()).with_context(|| format!("cannot listen on {host}:{port} (--port chooses another)"))?;
+    let Listening { address, handle } = listen(server.clone(), access.clone())
+        .with_context(|| format!("cannot listen on {host}:{port} (--port chooses another)"))?;
+    tracing::info!("listening on http://{address}{}, loading {}", access.prefix(), settings.model.display());
     // From here to the end, so that no signal falls between two listeners.
     let mut signals = Signals::new()?;
     let (loaded, loading) = tokio::sync::oneshot::channel();
@@ -66,6 +67,12 @@ async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
 fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service, Running)> {
     let tokenizer = Arc::new(opened.tokenizer()?);
     let template = opened.chat_template(&tokenizer, &settings.run)?;
+    if template.is_fallback() {
+        tracing::warn!(
+            "the model has no chat template (it may be a base model); conversations are written as plain \"User:\" and \
+             \"Assistant:\" lines"
+        );
+    }
     let sampling = SamplingOverrides::merge(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);
     let params = SamplingOverrides::resolve(std::slice::from_ref(&sampling));
     // Else every request would be refused for what it did not say.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ORIGIN};
+use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ORIGIN};
 use actix_web::web::{BytesMut, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use futures_util::StreamExt;
@@ -70,6 +70,7 @@ impl RawBody {
 /// All of the body. A client that stops in the middle must not hold its connection for ever.
 pub async fn receive(server: &Server, request: &HttpRequest, mut payload: Payload) -> Result<RawBody, ApiError> {
     check_content_type(request)?;
+    check_encoding(request)?;
     let settings = &server.settings;
     let limit = settings.limits.body_bytes;
     let declared = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -98,6 +99,17 @@ pub fn answer(body: &impl Serialize, ignored: Option<String>) -> HttpResponse {
         response.insert_header((IGNORED, ignored));
     }
     response.json(body)
+}
+
+/// Compressed bodies are not unpacked: a small one may hold a large one.
+fn check_encoding(request: &HttpRequest) -> Result<(), ApiError> {
+    match request.headers().get(CONTENT_ENCODING) {
+        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            let message = format!("`Content-Encoding` is {encoding:?}; send the body as it is");
+            Err(ApiError { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, ..ApiError::invalid(message) })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A browser sends forms and plain text across origins without asking first. Programs may omit the type.

@@ -15,7 +15,7 @@ use super::error::ApiError;
 use super::generation::{Delta, Generation, Origin};
 use super::keys::KeyId;
 use super::layer::Access;
-use super::prompt::text_prompts;
+use super::prompt::{TextPrompt, text_prompts};
 use super::request::{Streaming, Valid, valid_completion};
 use super::service::{Server, Service, completion_id, unix_time};
 use super::sse::{EventSender, Gone, stream};
@@ -30,12 +30,14 @@ pub async fn completions(
     let service = Arc::clone(server.service()?);
     let raw = receive(&server, &request, payload).await?;
     let owner = access.cache_owner(&request);
-    let (valid, tokens, texts) = server
+    let (valid, prompts, echo) = server
         .off_thread({
             let (server, service) = (server.clone(), Arc::clone(&service));
             move || prepare(&server, &service, &raw, owner)
         })
         .await?;
+    let (tokens, texts): (Vec<_>, Vec<_>) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
+    let texts = if echo { texts } else { Vec::new() };
     let generation = Generation::start(&service, &tokens, &valid, Origin::Text)?;
     let head = Head { service, id: completion_id("cmpl"), created: unix_time(), echo: Echo { texts, n: valid.n } };
     let ignored = ignored_header(&valid.ignored);
@@ -47,20 +49,19 @@ pub async fn completions(
     }
 }
 
-/// Reads the request, checks it and makes token ids of its prompts; with their texts, if answers begin with them.
+/// Reads the request, checks it and makes token ids of its prompts; with whether answers begin with their texts.
 fn prepare(
     server: &Server,
     service: &Service,
     raw: &RawBody,
     owner: Option<KeyId>,
-) -> Result<(Valid, Vec<Vec<u32>>, Vec<String>), ApiError> {
+) -> Result<(Valid, Vec<TextPrompt>, bool), ApiError> {
     let mut body: CompletionRequest = raw.parse()?;
     service.check_model(body.sampling.model.as_deref())?;
     let mut valid = valid_completion(&mut body, service.rules(&server.settings))?;
     valid.cache = valid.cache.of_key(owner);
     let prompts = text_prompts(body.prompt, &service.tokenizer, valid.add_special, &server.settings.limits)?;
-    let (tokens, texts) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
-    Ok((valid, tokens, if body.echo == Some(true) { texts } else { Vec::new() }))
+    Ok((valid, prompts, body.echo == Some(true)))
 }
 
 /// What all chunks of a completion have in common.

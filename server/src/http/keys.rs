@@ -60,7 +60,9 @@ impl ApiKeys {
     /// The keys of the settings and of the file that they name.
     pub fn load(settings: &ServerSettings) -> Result<Self, KeyError> {
         let mut digests = Vec::new();
-        for (index, key) in settings.api_keys.iter().enumerate() {
+        // Several in one value, as llama-server has it: the environment has one value only.
+        let given = settings.api_keys.iter().flat_map(|keys| keys.split(','));
+        for (index, key) in given.enumerate() {
             digests.push(digest(key.as_bytes(), || format!("key {} of --api-key", index + 1))?);
         }
         if let Some(path) = &settings.api_key_file {

@@ -61,6 +61,7 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(at("/version").get(status::version))
         .service(at("/metrics").get(status::metrics))
         .service(at("/openapi.json").get(docs::document))
+        .service(at("/").get(docs::redirect))
         .service(at("/docs").get(docs::redirect))
         .service(docs::swagger_ui());
 }

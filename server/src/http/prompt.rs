@@ -64,6 +64,14 @@ impl Conversation {
     /// The prompt that `template` makes of it.
     pub fn render(&self, template: &ChatTemplate) -> Result<String, ApiError> {
         let Self { messages, kwargs, add_generation_prompt, open_end } = self;
+        if let Some(index) = messages.iter().position(|message| message.get("tool_calls").is_some())
+            && !template.source().contains("tool_calls")
+        {
+            let param = format!("messages[{index}].tool_calls");
+            let message =
+                format!("`{param}` cannot be told to this model: its chat template does not write tool calls");
+            return Err(ApiError::unsupported(param, message));
+        }
         let input = ChatInput { messages, tools: None, add_generation_prompt: *add_generation_prompt, kwargs };
         let mut prompt = template.render(&input)?;
         if let Some(mark) = open_end {
@@ -95,19 +103,16 @@ impl Conversation {
 /// Puts a mark at the end of the message's text, by which that end is found in the prompt; text of the template's own
 /// may look like the message's.
 fn mark_end(message: Option<&mut Value>) -> Result<String, ApiError> {
-    let content = message.and_then(|message| message.get_mut("content"));
-    match content.as_ref().and_then(|content| content.as_str()).map(str::trim_end) {
-        Some(text) if !text.is_empty() => {
-            let mark = Uuid::new_v4().simple().to_string();
-            let marked = Value::String(format!("{text}{mark}"));
-            content.map(|content| *content = marked);
-            Ok(mark)
-        }
-        _ => {
-            let message = "`continue_final_message` needs a last message with text";
-            Err(ApiError::invalid_param("continue_final_message", message))
-        }
+    if let Some(Value::String(text)) = message.and_then(|message| message.get_mut("content"))
+        && !text.trim_end().is_empty()
+    {
+        let mark = Uuid::new_v4().simple().to_string();
+        text.truncate(text.trim_end().len());
+        text.push_str(&mark);
+        return Ok(mark);
     }
+    let message = "`continue_final_message` needs a last message with text";
+    Err(ApiError::invalid_param("continue_final_message", message))
 }
 
 /// A message as chat templates expect it: text as one string, tool arguments as an object.
@@ -171,7 +176,7 @@ fn text_of(index: usize, content: MessageContent) -> Result<String, ApiError> {
     Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
-/// A prompt of a text completion: its tokens, and its text if the answer is to begin with it.
+/// A prompt of a text completion: its tokens and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextPrompt {
     pub tokens: Vec<u32>,

@@ -168,16 +168,18 @@ fn valid(
     if fields.stream_options.is_some() && !stream {
         return Err(ApiError::invalid_param("stream_options", "`stream_options` is only for `stream: true`"));
     }
-    let options = fields.stream_options.unwrap_or_default();
+    let options = fields.stream_options.clone().unwrap_or_default();
     let without_usage = options.include_usage != Some(true);
     let for_streams = [
-        ("stream_options.include_obfuscation", options.include_obfuscation.is_some()),
         ("stream_options.continuous_usage_stats", options.continuous_usage_stats == Some(true) && without_usage),
         ("timings_per_token", fields.timings_per_token == Some(true) && !stream),
         ("return_progress", fields.return_progress == Some(true) && !stream),
     ];
+    refuse_decisive(unknown)?;
+    let nested = options.unknown.keys().map(|name| format!("stream_options.{name}"));
     let without_effect = without_effect.iter().chain(&for_streams).filter(|(_, given)| *given);
-    let ignored = without_effect.map(|(name, _)| (*name).to_owned()).chain(unknown.keys().cloned()).collect();
+    let ignored =
+        without_effect.map(|(name, _)| (*name).to_owned()).chain(nested).chain(unknown.keys().cloned()).collect();
     let every = options.continuous_usage_stats == Some(true);
     let streaming = Streaming {
         usage: options.include_usage == Some(true),
@@ -207,6 +209,22 @@ fn valid(
         ignored,
         overrides: overrides(&fields, rules)?,
     })
+}
+
+/// Fields of llama-server and vLLM that are not OpenAI's and decide what an answer may be: an answer that ignores them
+/// would be wrong, not only different.
+fn refuse_decisive(unknown: &Unknown) -> Result<(), ApiError> {
+    const DECISIVE: &[&str] = &[
+        "grammar",
+        "json_schema",
+        "structured_outputs",
+        "guided_json",
+        "guided_regex",
+        "guided_choice",
+        "guided_grammar",
+        "lora",
+    ];
+    DECISIVE.iter().find(|name| unknown.contains_key(**name)).map_or(Ok(()), |name| Err(not_supported(name)))
 }
 
 /// With `--strict-params`, refuses fields that nobody knows.
@@ -244,9 +262,9 @@ fn overrides(fields: &SamplingFields, rules: Rules) -> Result<SamplingOverrides,
         frequency_penalty: penalty("frequency_penalty", fields.frequency_penalty)?,
         logit_bias: fields.logit_bias.as_ref().map(|bias| logit_bias(bias, rules)).transpose()?,
         // Drawn here, since without one the command line's would be taken.
-        seed: fields.seed.and_then(|seed| match seed {
-            Seed::Fixed(seed) => Some(seed),
-            Seed::Random => Some(uuid::Uuid::new_v4().as_u64_pair().0),
+        seed: fields.seed.map(|seed| match seed {
+            Seed::Fixed(seed) => seed,
+            Seed::Random => uuid::Uuid::new_v4().as_u64_pair().0,
         }),
         max_tokens: max_tokens.map(|tokens| tokens as usize),
         min_tokens: whole("min_tokens", fields.min_tokens, 0, max_tokens.unwrap_or(i64::MAX))?.map(|n| n as usize),

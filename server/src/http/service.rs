@@ -119,7 +119,8 @@ impl Service {
     /// Refuses any model but this one. Clients that ask for none mean it.
     pub fn check_model(&self, asked: Option<&str>) -> Result<(), ApiError> {
         match asked {
-            Some(asked) if asked != self.name && Some(asked) != self.other_name.as_deref() => {
+            // Some clients send an empty name if they were given none.
+            Some(asked) if !asked.is_empty() && asked != self.name && Some(asked) != self.other_name.as_deref() => {
                 Err(ApiError::model_not_found(asked, &self.name))
             }
             _ => Ok(()),

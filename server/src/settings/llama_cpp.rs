@@ -32,6 +32,19 @@ static NOT_NEEDED: &[NotNeeded] = &[
     not_needed(&["-tb", "--threads-batch"], One, "--threads counts for prompts and answers"),
     not_needed(&["--no-display-prompt"], Nothing, "the prompt is never shown"),
     not_needed(&["--no-warmup"], Nothing, "there is no warm-up run"),
+    not_needed(&["--metrics"], Nothing, "/metrics is always there"),
+    not_needed(&["--props", "--slots"], Nothing, "/props and /slots can always be read"),
+    not_needed(&["--no-webui"], Nothing, "there is no web chat"),
+    not_needed(&["--no-context-shift"], Nothing, "contexts are never shifted"),
+    not_needed(&["--cache-reuse"], One, "prefixes are shared in whole blocks, see --block-size"),
+    not_needed(
+        &["--threads-http", "-to", "--timeout"],
+        One,
+        "connections do not hold threads; see --slow-client-timeout",
+    ),
+    not_needed(&["-kvu", "--kv-unified", "--swa-full"], Nothing, "all sequences share one pool of KV blocks"),
+    not_needed(&["-sm", "--split-mode", "-mg", "--main-gpu", "-ts", "--tensor-split"], One, "there is one device"),
+    not_needed(&["--numa"], One, "threads are not bound to nodes"),
     not_needed(&["--color"], Toggle, "output has no colours"),
 ];
 

@@ -447,7 +447,7 @@ pub(super) static TABLE: &[Setting] = &[
         .help("Write prompts and answers to the log, at level info"),
     setting("api-key", "KEY", Kind::Texts { set: |s, v| s.server.api_keys = v })
         .of(ACCESS, HTTP)
-        .help("Key that clients must send as a bearer token; may be repeated"),
+        .help("Key that clients must send as a bearer token; may be repeated, or several with commas between them"),
     setting("api-key-file", "FILE", Kind::Path { set: |s, v| s.server.api_key_file = Some(v) })
         .of(ACCESS, HTTP)
         .help("File with one key a line; # begins a comment"),
