@@ -30,14 +30,13 @@ pub async fn completions(
     let service = Arc::clone(server.service()?);
     let raw = receive(&server, &request, payload).await?;
     let owner = access.cache_owner(&request);
-    let (valid, prompts, echo) = server
+    let (valid, prompts) = server
         .off_thread({
             let (server, service) = (server.clone(), Arc::clone(&service));
             move || prepare(&server, &service, &raw, owner)
         })
         .await?;
     let (tokens, texts): (Vec<_>, Vec<_>) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
-    let texts = if echo { texts } else { Vec::new() };
     let generation = Generation::start(&service, &tokens, &valid, Origin::Text)?;
     let head = Head { service, id: completion_id("cmpl"), created: unix_time(), echo: Echo { texts, n: valid.n } };
     let ignored = ignored_header(&valid.ignored);
@@ -49,19 +48,20 @@ pub async fn completions(
     }
 }
 
-/// Reads the request, checks it and makes token ids of its prompts; with whether answers begin with their texts.
+/// Reads the request, checks it and makes token ids of its prompts.
 fn prepare(
     server: &Server,
     service: &Service,
     raw: &RawBody,
     owner: Option<KeyId>,
-) -> Result<(Valid, Vec<TextPrompt>, bool), ApiError> {
+) -> Result<(Valid, Vec<TextPrompt>), ApiError> {
     let mut body: CompletionRequest = raw.parse()?;
     service.check_model(body.sampling.model.as_deref())?;
     let mut valid = valid_completion(&mut body, service.rules(&server.settings))?;
     valid.cache = valid.cache.of_key(owner);
-    let prompts = text_prompts(body.prompt, &service.tokenizer, valid.add_special, &server.settings.limits)?;
-    Ok((valid, prompts, body.echo == Some(true)))
+    let (echo, limits) = (body.echo == Some(true), &server.settings.limits);
+    let prompts = text_prompts(body.prompt, &service.tokenizer, valid.add_special, echo, limits)?;
+    Ok((valid, prompts))
 }
 
 /// What all chunks of a completion have in common.
@@ -74,13 +74,13 @@ struct Head {
 
 /// The prompts' texts, if answers are to begin with them.
 struct Echo {
-    texts: Vec<String>,
+    texts: Vec<Option<String>>,
     n: usize,
 }
 
 impl Echo {
     fn of(&self, choice: usize) -> &str {
-        self.texts.get(choice / self.n).map_or("", String::as_str)
+        self.texts[choice / self.n].as_deref().unwrap_or_default()
     }
 }
 

@@ -1,11 +1,12 @@
 //! The API's own description: `/openapi.json`, and Swagger UI at `/docs/`.
 
-use super::layer::Access;
 use actix_web::HttpRequest;
 use actix_web::web::{Data, Json, Redirect};
 use taper_openapi::document_at;
 use utoipa::openapi::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
+
+use super::layer::Access;
 
 /// The document, with the address under which it was asked for.
 pub async fn document(access: Data<Access>, request: HttpRequest) -> Json<OpenApi> {

@@ -5,13 +5,12 @@
 use serde_json::{Map, Value, json};
 use taper_openapi::chat::{ContentPart, Message, MessageContent, Role};
 use taper_openapi::completions::Prompt;
-
 use uuid::Uuid;
 
 use super::error::ApiError;
 use super::request::{at_most, token_ids};
 use crate::settings::RequestLimits;
-use crate::text::{ChatInput, ChatTemplate, EncodeOptions, Tokenizer};
+use crate::text::{ChatInput, ChatTemplate, DecodeOptions, EncodeOptions, Tokenizer};
 
 /// A conversation to write out.
 pub struct Conversation {
@@ -176,11 +175,11 @@ fn text_of(index: usize, content: MessageContent) -> Result<String, ApiError> {
     Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
-/// A prompt of a text completion: its tokens and its text.
+/// A prompt of a text completion: its tokens, and its text if answers begin with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextPrompt {
     pub tokens: Vec<u32>,
-    pub text: String,
+    pub text: Option<String>,
 }
 
 /// The prompts of a text completion.
@@ -188,13 +187,17 @@ pub fn text_prompts(
     prompt: Prompt,
     tokenizer: &Tokenizer,
     add_special: Option<bool>,
+    echo: bool,
     limits: &RequestLimits,
 ) -> Result<Vec<TextPrompt>, ApiError> {
     let options = EncodeOptions { add_special: add_special.unwrap_or(true), parse_special: true };
-    let of_text = |text: String| Ok::<_, ApiError>(TextPrompt { tokens: tokenizer.encode(&text, options)?, text });
+    let of_text = |text: String| {
+        Ok::<_, ApiError>(TextPrompt { tokens: tokenizer.encode(&text, options)?, text: echo.then_some(text) })
+    };
     let of_ids = |ids: Vec<_>| {
         let tokens = token_ids("prompt", &ids, tokenizer.vocab_size())?;
-        let text = tokenizer.decode(&tokens, crate::text::DecodeOptions { skip_special: true, starts_text: true });
+        let shown = DecodeOptions { skip_special: true, starts_text: true };
+        let text = echo.then(|| tokenizer.decode(&tokens, shown));
         Ok::<_, ApiError>(TextPrompt { tokens, text })
     };
     let prompts = match prompt {

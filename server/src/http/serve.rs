@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use actix_web::web::{self, Data};
@@ -108,10 +108,8 @@ pub async fn until_the_end(
     };
     if !drained {
         engine.shutdown(Shutdown::Abort);
-        let give_up = Instant::now() + LAST_WORDS;
-        while !thread.is_finished() && Instant::now() < give_up {
-            tokio::time::sleep(POLL).await;
-        }
+        // An engine that does not hear is left behind.
+        let _ = tokio::time::timeout(LAST_WORDS, ended(&thread)).await;
     }
     http.stop(true).await;
     if drained { Ended::Drained } else { Ended::Aborted }

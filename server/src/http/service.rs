@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use actix_web::web;
 use taper_openapi::models::ModelCard;
 use taper_openapi::props::Props;
-
 use tokio::sync::Semaphore;
 
 use super::body::BodyMemory;

@@ -26,7 +26,9 @@ pub async fn tokenize(server: Data<Server>, request: HttpRequest, payload: Paylo
         payload,
         |body: &TokenizeRequest| body.model.as_deref(),
         |server, service, body| {
-            let Tokenized { tokens, with_pieces, with_strings } = Source::of(body, server)?.tokenize(service)?;
+            let with_strings = body.return_token_strs == Some(true);
+            let with_pieces = body.with_pieces == Some(true) && body.messages.is_none();
+            let tokens = tokens_of(body, server, service)?;
             let bytes = |id: &u32| String::from_utf8_lossy(service.tokenizer.token_bytes(*id)).into_owned();
             let token = |id: u32| if with_pieces { Token::Piece(piece(&service.tokenizer, id)) } else { Token::Id(id) };
             Ok(TokenizeResponse {
@@ -40,62 +42,33 @@ pub async fn tokenize(server: Data<Server>, request: HttpRequest, payload: Paylo
     .await
 }
 
-/// What is to be tokenised.
-enum Source {
-    Text { text: String, options: EncodeOptions, with_pieces: bool, with_strings: bool },
-    Conversation { conversation: Conversation, add_special: Option<bool>, with_strings: bool },
-}
-
-struct Tokenized {
-    tokens: Vec<u32>,
-    with_pieces: bool,
-    with_strings: bool,
-}
-
-impl Source {
-    fn of(body: TokenizeRequest, server: &Server) -> Result<Self, ApiError> {
-        let with_strings = body.return_token_strs == Some(true);
-        let with_pieces = body.with_pieces == Some(true);
-        match (body.content, body.prompt, body.messages) {
-            (Some(text), None, None) => {
-                let options = EncodeOptions {
-                    add_special: body.add_special == Some(true),
-                    parse_special: body.parse_special != Some(false),
-                };
-                Ok(Self::Text { text, options, with_pieces, with_strings })
-            }
-            (None, Some(text), None) => {
-                let options =
-                    EncodeOptions { add_special: body.add_special_tokens != Some(false), parse_special: true };
-                Ok(Self::Text { text, options, with_pieces, with_strings })
-            }
-            (None, None, Some(messages)) => {
-                let options = ConversationOptions {
-                    kwargs: body.chat_template_kwargs,
-                    add_generation_prompt: body.add_generation_prompt,
-                    continue_final_message: body.continue_final_message,
-                };
-                let conversation = Conversation::new(messages, options, &server.settings.limits)?;
-                Ok(Self::Conversation { conversation, add_special: body.add_special_tokens, with_strings })
-            }
-            _ => Err(ApiError::invalid_param(
+/// The tokens of what a request gives: llama-server's `content`, vLLM's `prompt`, or `messages`.
+fn tokens_of(body: TokenizeRequest, server: &Server, service: &Service) -> Result<Vec<u32>, ApiError> {
+    let (text, options) = match (body.content, body.prompt, body.messages) {
+        (Some(text), None, None) => {
+            let (add_special, parse_special) = (body.add_special == Some(true), body.parse_special != Some(false));
+            (text, EncodeOptions { add_special, parse_special })
+        }
+        (None, Some(text), None) => {
+            (text, EncodeOptions { add_special: body.add_special_tokens != Some(false), parse_special: true })
+        }
+        (None, None, Some(messages)) => {
+            let options = ConversationOptions {
+                kwargs: body.chat_template_kwargs,
+                add_generation_prompt: body.add_generation_prompt,
+                continue_final_message: body.continue_final_message,
+            };
+            let conversation = Conversation::new(messages, options, &server.settings.limits)?;
+            return conversation.encode(&service.template, &service.tokenizer, body.add_special_tokens);
+        }
+        _ => {
+            return Err(ApiError::invalid_param(
                 "content",
                 "give exactly one of `content`, `prompt` and `messages`: what is to be tokenised",
-            )),
+            ));
         }
-    }
-
-    fn tokenize(self, service: &Service) -> Result<Tokenized, ApiError> {
-        match self {
-            Self::Text { text, options, with_pieces, with_strings } => {
-                Ok(Tokenized { tokens: service.tokenizer.encode(&text, options)?, with_pieces, with_strings })
-            }
-            Self::Conversation { conversation, add_special, with_strings } => {
-                let tokens = conversation.encode(&service.template, &service.tokenizer, add_special)?;
-                Ok(Tokenized { tokens, with_pieces: false, with_strings })
-            }
-        }
-    }
+    };
+    Ok(service.tokenizer.encode(&text, options)?)
 }
 
 /// A token's text; its bytes where they are only a part of a character.
