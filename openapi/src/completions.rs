@@ -29,8 +29,8 @@ pub struct CompletionRequest {
     /// Number of answers to choose from. Anything but `n` is refused.
     #[schema(minimum = 1, maximum = 128)]
     pub best_of: Option<i64>,
-    /// Number of most likely tokens to report at each place; 0 reports the chosen token alone. Not supported yet:
-    /// refused.
+    /// Number of most likely tokens to report at each place, beside the chosen one; 0 reports the chosen token alone.
+    /// With `echo`, the prompt's tokens are reported, too.
     #[schema(minimum = 0, maximum = 20)]
     pub logprobs: Option<i64>,
 

@@ -18,6 +18,9 @@ use crate::runner::CandleRunner;
 use crate::settings::{EngineSettings, KvCacheDtype, RunSettings};
 use crate::text::{ChatTemplate, TemplateError, TemplateLimits, TemplateSources, Tokenizer, TokenizerError};
 
+/// Of a vocabulary of 262,144 tokens these are 67 MB of logits.
+const MAX_SCORED_ROWS: usize = 64;
+
 /// Why nothing can run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -187,6 +190,7 @@ pub fn start(
         max_model_len: capacity.max_model_len,
         max_num_seqs: settings.parallel,
         max_num_batched_tokens: step_tokens(settings),
+        max_scored_rows: MAX_SCORED_ROWS,
         max_queued_seqs: settings.queue_limit,
         prefix_caching: settings.prefix_cache,
         eos_token_ids,

@@ -10,6 +10,7 @@ mod events;
 mod leaving;
 mod life;
 mod load;
+mod logprobs;
 mod refused;
 mod server;
 mod shapes;

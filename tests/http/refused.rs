@@ -155,8 +155,6 @@ fn what_a_chat_does_not_honour_is_refused_by_name() {
         ("response_format", json!({ "type": "json_object" })),
         ("response_format", json!({ "type": "json_schema", "json_schema": { "name": "s", "schema": {} } })),
         ("response_format", json!("json")),
-        ("logprobs", json!(true)),
-        ("top_logprobs", json!(2)),
         ("reasoning_effort", json!("low")),
         ("verbosity", json!("low")),
         ("modalities", json!(["text", "audio"])),
@@ -173,7 +171,7 @@ fn what_a_chat_does_not_honour_is_refused_by_name() {
 
 #[test]
 fn what_a_completion_does_not_honour_is_refused_by_name() {
-    for (field, value) in [("suffix", json!("end")), ("logprobs", json!(0)), ("best_of", json!(2))] {
+    for (field, value) in [("suffix", json!("end")), ("best_of", json!(2))] {
         let mut body = completion();
         body[field] = value;
         assert_refused(TEXT, &body, field, field);

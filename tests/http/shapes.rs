@@ -23,12 +23,12 @@ fn completion(prompt: &Value, max_tokens: u32) -> Value {
     json!({ "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": true })
 }
 
-fn with(mut body: Value, field: &str, value: Value) -> Value {
+pub fn with(mut body: Value, field: &str, value: Value) -> Value {
     body[field] = value;
     body
 }
 
-fn array(value: &Value) -> &[Value] {
+pub fn array(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("{value} is not an array"))
 }
 
@@ -51,23 +51,38 @@ fn whole(answer: &Value) -> Vec<String> {
     texts.collect()
 }
 
-/// A prompt and what `transformers` continues it with (`tests/fixtures/README.md`).
-fn reference() -> (Vec<i64>, Vec<i64>) {
+/// A prompt and what `transformers` makes of it (`tests/fixtures/README.md`).
+pub struct Reference {
+    pub prompt: Vec<i64>,
+    pub greedy: Vec<i64>,
+    /// After each token of the prompt.
+    pub logits: Vec<Vec<f32>>,
+}
+
+pub fn reference() -> Reference {
     let file = std::fs::read(fixture("tiny/llama/expected.safetensors")).unwrap();
     let (length, rest) = file.split_at(8);
     let (header, data) = rest.split_at(u64::from_le_bytes(length.try_into().unwrap()) as usize);
     let header: Value = serde_json::from_slice(header).unwrap();
-    let integers = |name: &str| {
+    let bytes = |name: &str| {
         let place = |at: usize| header[name]["data_offsets"][at].as_u64().unwrap() as usize;
-        let numbers = data[place(0)..place(1)].chunks(8);
-        numbers.map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap())).collect()
+        &data[place(0)..place(1)]
     };
-    (integers("input_ids"), integers("greedy"))
+    let integers =
+        |name: &str| bytes(name).chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap())).collect();
+    let floats: Vec<f32> =
+        bytes("logits").chunks(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect();
+    let vocab_size = header["logits"]["shape"][2].as_u64().unwrap() as usize;
+    Reference {
+        prompt: integers("input_ids"),
+        greedy: integers("greedy"),
+        logits: floats.chunks(vocab_size).map(<[f32]>::to_vec).collect(),
+    }
 }
 
 #[test]
 fn token_ids_are_continued_as_transformers_continues_them() {
-    let (prompt, expected) = reference();
+    let Reference { prompt, greedy: expected, .. } = reference();
     let text = shared().ok("/detokenize", &json!({ "tokens": expected }))["content"].clone();
     let answer = shared().ok(TEXT, &completion(&json!(prompt), 8));
     assert_eq!((&answer["choices"][0]["text"], &answer["usage"]["prompt_tokens"]), (&text, &20.into()));
@@ -234,7 +249,7 @@ fn a_token_with_a_bias_of_100_is_always_chosen() {
 
 #[test]
 fn a_banned_token_is_not_chosen() {
-    let (prompt, expected) = reference();
+    let Reference { prompt, greedy: expected, .. } = reference();
     let text = whole(&shared().ok(TEXT, &completion(&json!(prompt), 8)));
     let body = with(completion(&json!(prompt), 8), "logit_bias", json!([[expected[0], false]]));
     assert_ne!(whole(&shared().ok(TEXT, &body)), text);

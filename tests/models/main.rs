@@ -3,5 +3,6 @@
 mod batching;
 mod engine;
 mod formats;
+mod logprobs;
 mod multimodal;
 mod parity;

@@ -37,6 +37,7 @@ fn config() -> EngineConfig {
         max_model_len: 200,
         max_num_seqs: 8,
         max_num_batched_tokens: 16,
+        max_scored_rows: 4,
         max_queued_seqs: 32,
         prefix_caching: true,
         eos_token_ids: Vec::new(),
@@ -98,6 +99,7 @@ fn collect(mut request: RequestHandle) -> (Vec<u32>, FinishReason, Usage) {
                 assert_eq!(index, tokens.len(), "output indices count up");
                 tokens.push(id);
             }
+            Event::Prompt { .. } => panic!("nobody asked for log probabilities of the prompt"),
             Event::Finished { reason, usage, .. } => {
                 assert_eq!(request.blocking_recv(), None, "nothing comes after Finished");
                 return (tokens, reason, usage);
@@ -443,6 +445,7 @@ fn thirty_two_sequences_with_cancels_in_a_quarter_of_the_cache_all_finish() {
                     assert_eq!(usage.completion_tokens, OUTPUT, "sequence {index}");
                     break;
                 }
+                Event::Prompt { .. } => panic!("nobody asked for log probabilities of the prompt"),
                 Event::Finished { reason, .. } => {
                     assert_eq!((reason, cancelled), (FinishReason::Cancelled, true), "sequence {index}");
                     break;

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use taper_models::batch::Batch;
-use taper_server::engine::scheduler::Scheduler;
-use taper_server::engine::sequence::{Sequence, SequenceId, StopRules};
+use taper_server::engine::scheduler::{Scheduler, StepRows};
+use taper_server::engine::sequence::{NewSequence, Sequence, SequenceId, StopRules};
 use taper_server::engine::{BlockCounts, EngineConfig, ModelRunner};
 
-use crate::fake_model::{FakeModel, VOCAB, argmax, reference_greedy};
+use crate::fake_model::{FakeModel, VOCAB, argmax, reference_greedy, reference_logits};
 
 /// A scheduler, a model, and what each sequence has generated so far.
 struct Rig {
@@ -17,6 +17,8 @@ struct Rig {
     model: FakeModel,
     prompts: HashMap<SequenceId, Vec<u32>>,
     outputs: HashMap<SequenceId, Vec<u32>>,
+    /// The next prompt token to be scored, of the sequences that want that.
+    scored: HashMap<SequenceId, usize>,
     /// Token-steps that suffice even if only the oldest sequence made progress, one token a step.
     step_bound: usize,
     steps: usize,
@@ -30,6 +32,7 @@ fn config(num_blocks: usize, block_size: usize, windows: &[Option<usize>]) -> En
         max_model_len: 1000,
         max_num_seqs: 8,
         max_num_batched_tokens: 16,
+        max_scored_rows: 64,
         max_queued_seqs: 100,
         prefix_caching: true,
         eos_token_ids: Vec::new(),
@@ -40,19 +43,30 @@ impl Rig {
     fn new(config: EngineConfig) -> Self {
         let scheduler = Scheduler::new(&config);
         let model = FakeModel::new(config.num_blocks, config.block_size, &config.windows);
-        let (prompts, outputs) = (HashMap::new(), HashMap::new());
-        Self { config, scheduler, model, prompts, outputs, step_bound: 0, steps: 0 }
+        let (prompts, outputs, scored) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { config, scheduler, model, prompts, outputs, scored, step_bound: 0, steps: 0 }
     }
 
     /// Submits, if the pool can ever hold it; says whether it did.
     fn submit(&mut self, prompt: Vec<u32>, max_new_tokens: usize) -> Option<SequenceId> {
+        self.submit_new(prompt, max_new_tokens, false)
+    }
+
+    /// The same for one whose prompt is to be scored.
+    fn submit_scoring(&mut self, prompt: Vec<u32>, max_new_tokens: usize) -> Option<SequenceId> {
+        let id = self.submit_new(prompt, max_new_tokens, true)?;
+        self.scored.insert(id, 1);
+        Some(id)
+    }
+
+    fn submit_new(&mut self, prompt: Vec<u32>, max_new_tokens: usize, scores_prompt: bool) -> Option<SequenceId> {
         let len = prompt.len() + max_new_tokens - 1;
         if len > self.scheduler.blocks().capacity(self.config.max_model_len, self.config.max_num_batched_tokens) {
             return None;
         }
         let id = SequenceId(self.prompts.len() as u64);
         let stop = StopRules { max_new_tokens, ..StopRules::default() };
-        self.scheduler.submit(id, prompt.clone(), stop, None);
+        self.scheduler.submit(NewSequence { id, prompt: prompt.clone(), stop, scores_prompt, ..Default::default() });
         self.prompts.insert(id, prompt);
         self.outputs.insert(id, Vec::new());
         self.step_bound += len;
@@ -70,18 +84,38 @@ impl Rig {
         for (sequence, share) in self.scheduler.scheduled().zip(&batch.sequences) {
             self.model.assert_holds(share, sequence.tokens());
         }
-        let complete = self.scheduler.commit();
-        assert_eq!(complete.len(), batch.logit_rows.len());
-        for (id, row) in complete.into_iter().zip(logits.rows.chunks(VOCAB)) {
-            let token = argmax(row);
+        let mut rows = logits.rows.chunks(VOCAB);
+        for StepRows { id, scored, is_complete } in self.scheduler.commit() {
+            for token in scored {
+                self.check_score(id, token, rows.next().expect("a row for each scored token"));
+            }
+            if !is_complete {
+                continue;
+            }
+            let token = argmax(rows.next().expect("a row for each complete sequence"));
             self.outputs.get_mut(&id).expect("submitted").push(token);
             let sequence = self.scheduler.running_mut(id).expect("complete sequences run");
             if sequence.append(token).is_some() {
                 self.scheduler.remove(id);
             }
         }
+        assert_eq!(rows.next(), None, "every row is somebody's");
         self.check_invariants();
         Some(batch)
+    }
+
+    /// A prompt token is scored once, in its turn, by what the model says of the tokens before it.
+    fn check_score(&mut self, id: SequenceId, token: usize, row: &[f32]) {
+        assert_eq!(self.scored.get(&id), Some(&token), "{id:?}");
+        assert_eq!(row, reference_logits(&self.prompts[&id][..token], &self.config.windows), "{id:?}, token {token}");
+        self.scored.insert(id, token + 1);
+    }
+
+    /// Every prompt that was to be scored has been.
+    fn assert_scored(&self) {
+        for (id, next) in &self.scored {
+            assert_eq!(*next, self.prompts[id].len().max(1), "{id:?}");
+        }
     }
 
     fn check_invariants(&self) {
@@ -135,6 +169,18 @@ fn logits_are_asked_for_only_where_a_token_is_sampled() {
     rig.submit(prompt(20), 3);
     assert_eq!(rig.step().expect("work").logit_rows, [4]);
     assert_eq!(rig.step().expect("work").logit_rows, [0, 9]);
+}
+
+#[test]
+fn a_scored_prompt_is_computed_whole_in_steps_of_few_rows() {
+    let mut rig = Rig::new(EngineConfig { max_scored_rows: 6, ..config(100, 4, &[None]) });
+    rig.submit(prompt(14), 1);
+    rig.run_to_end();
+    rig.submit_scoring(prompt(14), 1);
+    let rows: Vec<_> = (0..3).map(|_| rig.step().expect("work").logit_rows.len()).collect();
+    // 13 tokens of 14 have one before them, and the last row is the one that is sampled from.
+    assert_eq!(rows, [6, 6, 2]);
+    rig.assert_scored();
 }
 
 #[test]
@@ -204,6 +250,7 @@ enum Action {
     Submit {
         prompt: Vec<u32>,
         max_new_tokens: usize,
+        scores_prompt: bool,
     },
     Step,
     /// Removes one of the live sequences, as a cancel or a stop token does.
@@ -214,15 +261,18 @@ enum Action {
 fn action() -> impl Strategy<Value = Action> {
     let prompt = (0..2u32, 1..24usize, prop::collection::vec(0..3u32, 0..8))
         .prop_map(|(text, head, tail)| [(text..).take(head).collect(), tail].concat());
-    let submit = (prompt, 1..20usize).prop_map(|(prompt, max_new_tokens)| Action::Submit { prompt, max_new_tokens });
+    let submit = (prompt, 1..20usize, prop::bool::weighted(0.2))
+        .prop_map(|(prompt, max_new_tokens, scores_prompt)| Action::Submit { prompt, max_new_tokens, scores_prompt });
     prop_oneof![3 => submit, 6 => Just(Action::Step), 1 => any::<prop::sample::Index>().prop_map(Action::Remove)]
 }
 
 fn any_config() -> impl Strategy<Value = EngineConfig> {
     let window = prop_oneof![Just(None), (1..20usize).prop_map(Some)];
-    (4..24usize, 1..6usize, prop::collection::vec(window, 1..4), 1..6usize, 0..24usize, prop::bool::weighted(0.8))
-        .prop_map(|(num_blocks, block_size, windows, max_num_seqs, extra_budget, prefix_caching)| EngineConfig {
+    let rows = 1..12usize;
+    (4..24usize, 1..6usize, prop::collection::vec(window, 1..4), 1..6usize, 0..24usize, prop::bool::weighted(0.8), rows)
+        .prop_map(|(num_blocks, block_size, windows, max_num_seqs, extra_budget, prefix_caching, rows)| EngineConfig {
             max_num_seqs,
+            max_scored_rows: rows,
             max_num_batched_tokens: max_num_seqs + extra_budget,
             prefix_caching,
             ..config(num_blocks, block_size, &windows)
@@ -239,7 +289,10 @@ proptest! {
         let mut rig = Rig::new(config);
         for action in actions {
             match action {
-                Action::Submit { prompt, max_new_tokens } => {
+                Action::Submit { prompt, max_new_tokens, scores_prompt: true } => {
+                    rig.submit_scoring(prompt, max_new_tokens);
+                }
+                Action::Submit { prompt, max_new_tokens, scores_prompt: false } => {
                     rig.submit(prompt, max_new_tokens);
                 }
                 Action::Step => {
@@ -249,6 +302,7 @@ proptest! {
                     let live: Vec<_> = rig.scheduler.sequences().map(Sequence::id).collect();
                     if !live.is_empty() {
                         rig.scheduler.remove(*index.get(&live));
+                        rig.scored.remove(index.get(&live));
                     }
                 }
             }
@@ -256,6 +310,7 @@ proptest! {
         }
         rig.run_to_end();
         rig.check_outputs();
+        rig.assert_scored();
         prop_assert_eq!(rig.scheduler.blocks().counts().used, 0);
     }
 }

@@ -73,6 +73,7 @@ pub fn finish(mut request: RequestHandle) -> (Vec<u32>, Usage) {
     loop {
         match request.blocking_recv().expect("the last event is Finished") {
             Event::Token { id, .. } => tokens.push(id),
+            Event::Prompt { .. } => {}
             Event::Finished { reason: FinishReason::Error(message), .. } => panic!("the request failed: {message}"),
             Event::Finished { usage, .. } => return (tokens, usage),
         }

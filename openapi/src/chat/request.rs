@@ -21,10 +21,10 @@ pub struct ChatRequest {
     /// with 400.
     #[schema(minimum = 1, maximum = 9223372036854775807_i64)]
     pub max_completion_tokens: Option<i64>,
-    /// Whether to report the log-probability of each token of the answer. Not supported yet: refused if true.
+    /// Whether to report the log-probability of each token of the answer.
     #[schema(default = false)]
     pub logprobs: Option<bool>,
-    /// Number of most likely tokens to report beside each; only with `logprobs`. Not supported yet: refused unless 0.
+    /// Number of most likely tokens to report beside each; only with `logprobs`.
     #[schema(minimum = 0, maximum = 20)]
     pub top_logprobs: Option<i64>,
 

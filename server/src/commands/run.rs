@@ -215,6 +215,7 @@ impl Talk<'_> {
         let (reason, usage, timings) = loop {
             match request.blocking_recv().context("the engine has gone")? {
                 Event::Token { .. } if stopped => {}
+                Event::Prompt { .. } => {}
                 Event::Token { id, .. } => {
                     let step = output.push(id);
                     show(&step.text)?;

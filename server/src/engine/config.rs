@@ -15,6 +15,9 @@ pub struct EngineConfig {
     pub max_num_seqs: usize,
     /// Tokens of one step, over all sequences. Bounds how long a prefill can hold up the decoding sequences.
     pub max_num_batched_tokens: usize,
+    /// Rows of logits for prompt tokens in one step, over all sequences that want their prompts scored. A row has a number
+    /// for each token of the vocabulary, so those of a whole step could take gigabytes.
+    pub max_scored_rows: usize,
     /// Requests that may wait beyond `max_num_seqs` before `submit` answers that the queue is full.
     pub max_queued_seqs: usize,
     /// Whether sequences share the blocks of equal prefixes.
@@ -49,6 +52,7 @@ impl EngineConfig {
             ("block_size", self.block_size),
             ("max_model_len", self.max_model_len),
             ("max_num_seqs", self.max_num_seqs),
+            ("max_scored_rows", self.max_scored_rows),
             ("window", self.windows.iter().flatten().copied().min().unwrap_or(1)),
         ];
         if let Some((field, _)) = counts.into_iter().find(|(_, count)| *count == 0) {

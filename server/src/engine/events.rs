@@ -7,6 +7,9 @@ use super::sampling::TokenLogprobs;
 /// One message to the caller of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
+    /// Log probabilities of prompt tokens, in order, if `prompt_logprobs` asked for them: in pieces, from the second
+    /// token to the last, all before the first sampled token.
+    Prompt { logprobs: Vec<TokenLogprobs> },
     /// A sampled token. `index` counts the request's output tokens from 0.
     Token { id: u32, index: usize, logprobs: Option<TokenLogprobs> },
     /// The last event of a request.

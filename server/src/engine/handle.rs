@@ -17,7 +17,7 @@ use super::request::{Limits, Request, SubmitError};
 use super::runner::ModelRunner;
 use super::sampling::Sampler;
 use super::scheduler::Scheduler;
-use super::sequence::{SequenceId, StopRules};
+use super::sequence::{NewSequence, SequenceId};
 use super::stats::{EngineStats, StatsCell};
 use super::worker::Worker;
 
@@ -48,10 +48,7 @@ pub(super) enum Command {
 
 /// An accepted request on its way to the worker.
 pub(super) struct Submission {
-    pub(super) id: SequenceId,
-    pub(super) prompt: Vec<u32>,
-    pub(super) stop: StopRules,
-    pub(super) cache_salt: Option<String>,
+    pub(super) sequence: NewSequence,
     pub(super) sampler: Sampler,
     pub(super) events: UnboundedSender<Event>,
     pub(super) submitted: Instant,
@@ -146,12 +143,14 @@ impl EngineHandle {
         let id = SequenceId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
         let Request { prompt, params, cache_salt } = request;
         let (events, receiver) = unbounded_channel();
+        let scores_prompt = params.prompt_logprobs.is_some();
         let sampler = Sampler::new(params, prompt.len());
         let (seed, max_tokens) = (sampler.seed(), stop.max_new_tokens);
         let submitted = Instant::now();
         let progress = Arc::new(Progress::default());
         let watched = Arc::clone(&progress);
-        let submission = Submission { id, prompt, stop, cache_salt, sampler, events, submitted, place, progress };
+        let sequence = NewSequence { id, prompt, stop, cache_salt, scores_prompt };
+        let submission = Submission { sequence, sampler, events, submitted, place, progress };
         self.commands.send(Command::Submit(Box::new(submission))).ok().ok_or(SubmitError::Stopped)?;
         let canceller = Canceller { id, commands: self.commands.clone() };
         Ok(RequestHandle { canceller, seed, max_tokens, events: receiver, progress: watched, finished: false })
@@ -226,7 +225,7 @@ pub struct RequestHandle {
     canceller: Canceller,
     seed: u64,
     max_tokens: usize,
-    /// Holds at most `max_tokens` events and the last one, so it needs no bound of its own.
+    /// Holds at most an event for each token of prompt and answer and the last one, so it needs no bound of its own.
     events: UnboundedReceiver<Event>,
     progress: Arc<Progress>,
     finished: bool,

@@ -6,12 +6,13 @@
 //! queue. So `running` followed by `waiting` is always in order of arrival, and the oldest sequence is never held up.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use taper_models::batch::{Batch, BatchSequence};
 
 use super::blocks::BlockManager;
 use super::config::EngineConfig;
-use super::sequence::{Sequence, SequenceId, StopRules};
+use super::sequence::{NewSequence, Sequence, SequenceId};
 
 /// The queue, the running sequences and their blocks.
 #[derive(Debug)]
@@ -19,9 +20,39 @@ pub struct Scheduler {
     blocks: BlockManager,
     max_num_seqs: usize,
     max_num_batched_tokens: usize,
+    max_scored_rows: usize,
     waiting: VecDeque<Sequence>,
     running: Vec<Sequence>,
     totals: SchedulerTotals,
+}
+
+/// Whose rows of logits a step has made, in the order of the batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepRows {
+    pub id: SequenceId,
+    /// The prompt tokens that the first rows score, one a row.
+    pub scored: Range<usize>,
+    /// Whether one more row follows, from which the sequence's next token is to be sampled.
+    pub is_complete: bool,
+}
+
+/// What is left to give out in a step.
+struct Budget {
+    tokens: usize,
+    scored_rows: usize,
+}
+
+impl Budget {
+    /// Tokens for a sequence that has `uncomputed` left. None, perhaps, for one that scores its prompt.
+    fn offer(&self, uncomputed: usize, scores_prompt: bool) -> usize {
+        let rows = if scores_prompt { self.scored_rows } else { usize::MAX };
+        uncomputed.min(self.tokens).min(rows)
+    }
+
+    fn take(&mut self, tokens: usize, scores_prompt: bool) {
+        self.tokens -= tokens;
+        self.scored_rows -= if scores_prompt { tokens } else { 0 };
+    }
 }
 
 /// What the scheduler has done since the start.
@@ -41,6 +72,7 @@ impl Scheduler {
             blocks: BlockManager::new(config.num_blocks, config.block_size, &config.windows, config.prefix_caching),
             max_num_seqs: config.max_num_seqs,
             max_num_batched_tokens: config.max_num_batched_tokens,
+            max_scored_rows: config.max_scored_rows,
             waiting: VecDeque::new(),
             running: Vec::new(),
             totals: SchedulerTotals::default(),
@@ -48,15 +80,15 @@ impl Scheduler {
     }
 
     /// Queues a request. The caller has checked that prompt and output fit, see [`BlockManager::capacity`].
-    pub fn submit(&mut self, id: SequenceId, prompt: Vec<u32>, stop: StopRules, salt: Option<&str>) {
-        let blocks = self.blocks.new_sequence(salt);
-        self.waiting.push_back(Sequence::new(id, prompt, stop, blocks));
+    pub fn submit(&mut self, new: NewSequence) {
+        let blocks = self.blocks.new_sequence(new.cache_salt.as_deref());
+        self.waiting.push_back(Sequence::new(new, blocks));
     }
 
     /// Chooses the tokens of the next step and returns them as a batch; `None` when there are no sequences.
     /// Must be followed by [`Self::commit`], or by [`Self::remove`] of every scheduled sequence if the step failed.
     pub fn schedule(&mut self) -> Option<Batch> {
-        let mut budget = self.max_num_batched_tokens;
+        let mut budget = Budget { tokens: self.max_num_batched_tokens, scored_rows: self.max_scored_rows };
         let preempted = self.schedule_running(&mut budget);
         // What was just preempted would otherwise take its blocks straight back.
         if !preempted {
@@ -71,15 +103,15 @@ impl Scheduler {
     }
 
     /// Gives running sequences their tokens, oldest first; says whether any lost its blocks.
-    fn schedule_running(&mut self, budget: &mut usize) -> bool {
+    fn schedule_running(&mut self, budget: &mut Budget) -> bool {
         let preemptions = self.totals.preemptions;
         let mut index = 0;
-        while index < self.running.len() && *budget > 0 {
+        while index < self.running.len() && budget.tokens > 0 {
             let sequence = &mut self.running[index];
-            let tokens = sequence.num_uncomputed().min(*budget);
+            let tokens = budget.offer(sequence.num_uncomputed(), sequence.scores_prompt());
             if self.blocks.grow(&mut sequence.blocks, sequence.computed + tokens) {
                 sequence.scheduled = tokens;
-                *budget -= tokens;
+                budget.take(tokens, sequence.scores_prompt());
                 index += 1;
             } else {
                 // The newest may be this very sequence; then the loop ends here.
@@ -98,27 +130,30 @@ impl Scheduler {
     }
 
     /// Lets waiting sequences begin, in order of arrival, as far as budget, places and blocks go.
-    fn admit_waiting(&mut self, budget: &mut usize) {
-        while *budget > 0 && self.running.len() < self.max_num_seqs {
+    fn admit_waiting(&mut self, budget: &mut Budget) {
+        while budget.tokens > 0 && self.running.len() < self.max_num_seqs {
             let Some(mut sequence) = self.waiting.pop_front() else {
                 return;
             };
-            if !self.begin(&mut sequence, *budget) {
+            if !self.begin(&mut sequence, budget) {
                 self.waiting.push_front(sequence);
                 return;
             }
-            *budget -= sequence.scheduled;
+            budget.take(sequence.scheduled, sequence.scores_prompt());
             self.running.push(sequence);
         }
     }
 
     /// Gives a waiting sequence its cached prefix and the blocks of its first chunk. `false`, and nothing taken, unless
     /// the pool could hold all its tokens now: one that starts without that would soon be preempted again.
-    fn begin(&mut self, sequence: &mut Sequence, budget: usize) -> bool {
-        let cached = self.blocks.take_prefix(&mut sequence.blocks, &sequence.tokens);
+    fn begin(&mut self, sequence: &mut Sequence, budget: &Budget) -> bool {
+        // Logits are not cached, only what they are computed from.
+        let scores = sequence.scores_prompt();
+        let cached = if scores { 0 } else { self.blocks.take_prefix(&mut sequence.blocks, &sequence.tokens) };
         let len = sequence.tokens.len();
-        let tokens = (len - cached).min(budget);
-        let fits = self.blocks.can_hold(&sequence.blocks, len, self.max_num_batched_tokens)
+        let tokens = budget.offer(len - cached, scores);
+        let fits = tokens > 0
+            && self.blocks.can_hold(&sequence.blocks, len, self.max_num_batched_tokens)
             && self.blocks.grow(&mut sequence.blocks, cached + tokens);
         if !fits {
             self.blocks.release(&mut sequence.blocks);
@@ -148,26 +183,28 @@ impl Scheduler {
                 let slot = |position: usize| table[position / block_size] as usize * block_size + position % block_size;
                 slots.extend((start..end).map(|position| slot(position) as u32));
             }
-            if end == sequence.tokens.len() {
-                batch.logit_rows.push(batch.tokens.len() as u32 - 1);
-            }
+            let row_of = |position: usize| (batch.tokens.len() + position - end) as u32;
+            let scored = sequence.scored_by_step().map(|token| row_of(token - 1));
+            let last = (end == sequence.tokens.len()).then(|| row_of(end - 1));
+            batch.logit_rows.extend(scored.chain(last).collect::<Vec<_>>());
         }
         batch
     }
 
-    /// Books the step that has just run. Returns the sequences that now need a sampled token, in the order of the
-    /// batch's `logit_rows`.
-    pub fn commit(&mut self) -> Vec<SequenceId> {
-        let mut complete = Vec::new();
+    /// Books the step that has just run. Says whose the rows of its logits are, in the order of the batch's
+    /// `logit_rows`.
+    pub fn commit(&mut self) -> Vec<StepRows> {
+        let mut rows = Vec::new();
         for sequence in self.running.iter_mut().filter(|sequence| sequence.scheduled > 0) {
             let before = sequence.computed;
-            sequence.computed += std::mem::take(&mut sequence.scheduled);
+            let scored = sequence.advance();
             self.blocks.commit(&mut sequence.blocks, &sequence.tokens, before, sequence.computed);
-            if sequence.num_uncomputed() == 0 {
-                complete.push(sequence.id);
+            let is_complete = sequence.num_uncomputed() == 0;
+            if is_complete || !scored.is_empty() {
+                rows.push(StepRows { id: sequence.id, scored, is_complete });
             }
         }
-        complete
+        rows
     }
 
     /// Takes a sequence out, running or waiting, because it is finished, cancelled or failed. Its full, computed blocks
@@ -185,6 +222,11 @@ impl Scheduler {
     }
 
     /// A running sequence.
+    pub fn running(&self, id: SequenceId) -> Option<&Sequence> {
+        self.running.iter().find(|sequence| sequence.id == id)
+    }
+
+    /// The same, to be appended to.
     pub fn running_mut(&mut self, id: SequenceId) -> Option<&mut Sequence> {
         self.running.iter_mut().find(|sequence| sequence.id == id)
     }

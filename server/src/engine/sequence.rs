@@ -9,11 +9,13 @@
 //! A step moves `computed` forward by `scheduled`. Only when it reaches `len` is there a token to sample, which makes
 //! `len` one larger. So prefill, decode, a prefix hit and the recomputation after a preemption are one case.
 
+use std::ops::Range;
+
 use super::blocks::SequenceBlocks;
 use super::events::FinishReason;
 
 /// Names a request within one engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SequenceId(pub u64);
 
 /// When a sequence ends by itself.
@@ -38,13 +40,31 @@ pub struct Sequence {
     pub(super) scheduled: usize,
     pub(super) blocks: SequenceBlocks,
     stop: StopRules,
+    /// The next prompt token whose log probability is to be told; `prompt_len` if there is none.
+    next_scored: usize,
+}
+
+/// A request on its way into the scheduler.
+#[derive(Debug, Default)]
+pub struct NewSequence {
+    pub id: SequenceId,
+    /// Not empty.
+    pub prompt: Vec<u32>,
+    pub stop: StopRules,
+    /// Cached prefixes are shared only between sequences with the same salt.
+    pub cache_salt: Option<String>,
+    /// Every prompt token's log probability is wanted, so none is taken from the cache.
+    pub scores_prompt: bool,
 }
 
 impl Sequence {
-    /// A sequence that has computed nothing. `prompt` must not be empty.
-    pub fn new(id: SequenceId, prompt: Vec<u32>, stop: StopRules, blocks: SequenceBlocks) -> Self {
+    /// A sequence that has computed nothing.
+    pub fn new(new: NewSequence, blocks: SequenceBlocks) -> Self {
+        let NewSequence { id, prompt, stop, scores_prompt, .. } = new;
         let prompt_len = prompt.len();
-        Self { id, tokens: prompt, prompt_len, cached: 0, computed: 0, scheduled: 0, blocks, stop }
+        // Nothing comes before the first token that could make it likely.
+        let next_scored = if scores_prompt { 1 } else { prompt_len };
+        Self { id, tokens: prompt, prompt_len, cached: 0, computed: 0, scheduled: 0, blocks, stop, next_scored }
     }
 
     pub fn id(&self) -> SequenceId {
@@ -87,6 +107,26 @@ impl Sequence {
     /// Tokens whose K and V are still to be written.
     pub fn num_uncomputed(&self) -> usize {
         self.tokens.len() - self.computed
+    }
+
+    /// Whether log probabilities of prompt tokens are still to be told.
+    pub fn scores_prompt(&self) -> bool {
+        self.next_scored < self.prompt_len
+    }
+
+    /// The prompt tokens that the current step scores: each by the logits of the token before it. What was told before
+    /// a preemption is not told again.
+    pub fn scored_by_step(&self) -> Range<usize> {
+        let start = self.next_scored.max(self.computed + 1);
+        start..self.prompt_len.min(self.computed + self.scheduled + 1).max(start)
+    }
+
+    /// Books the current step: its tokens are computed, and what it scores is told. The prompt tokens scored.
+    pub(super) fn advance(&mut self) -> Range<usize> {
+        let scored = self.scored_by_step();
+        self.next_scored = self.next_scored.max(scored.end);
+        self.computed += std::mem::take(&mut self.scheduled);
+        scored
     }
 
     /// Prompt tokens among those of the current step.

@@ -4,6 +4,7 @@
 //! request can end it: whatever goes wrong with one is that one's last event.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -15,8 +16,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::events::{Event, FinishReason, Timings, Usage};
 use super::handle::{Command, Place, Progress, Shared, Shutdown, Submission};
 use super::runner::{Logits, ModelRunner, RunnerError};
-use super::sampling::Sampler;
-use super::scheduler::Scheduler;
+use super::sampling::{SampleError, Sampler};
+use super::scheduler::{Scheduler, StepRows};
 use super::sequence::{Sequence, SequenceId};
 use super::stats::EngineStats;
 
@@ -94,8 +95,9 @@ impl<R: ModelRunner> Worker<R> {
     }
 
     fn accept(&mut self, submission: Submission) {
-        let Submission { id, prompt, stop, cache_salt, sampler, events, submitted, place, progress } = submission;
-        self.scheduler.submit(id, prompt, stop, cache_salt.as_deref());
+        let Submission { sequence, sampler, events, submitted, place, progress } = submission;
+        let id = sequence.id;
+        self.scheduler.submit(sequence);
         let (cached_tokens, started, first_token) = (0, None, None);
         let request =
             ActiveRequest { sampler, events, cached_tokens, submitted, started, first_token, place, progress };
@@ -147,14 +149,36 @@ impl<R: ModelRunner> Worker<R> {
     }
 
     fn apply(&mut self, mut logits: Logits) {
-        let complete = self.scheduler.commit();
+        let rows_of = self.scheduler.commit();
         for sequence in self.scheduler.sequences() {
             self.requests[&sequence.id()].progress.computed.store(sequence.computed(), Ordering::Relaxed);
         }
-        for (id, row) in complete.into_iter().zip(logits.rows.chunks_exact_mut(logits.vocab_size)) {
-            if let Some(reason) = self.sample(id, row) {
+        let mut rows = logits.rows.chunks_exact_mut(logits.vocab_size);
+        for StepRows { id, scored, is_complete } in rows_of {
+            let scores: Vec<_> = rows.by_ref().take(scored.len()).collect();
+            let row = if is_complete { rows.next() } else { None };
+            let end = self.score(id, scored, &scores).or_else(|| self.sample(id, row?));
+            if let Some(reason) = end {
                 self.finish(id, reason);
             }
+        }
+    }
+
+    /// Sends the log probabilities of prompt tokens, a row for each; says why, if the sequence ends here.
+    fn score(&self, id: SequenceId, scored: Range<usize>, rows: &[&mut [f32]]) -> Option<FinishReason> {
+        if scored.is_empty() {
+            return None;
+        }
+        let sequence = self.scheduler.running(id).expect("a sequence whose step has just run is running");
+        let request = &self.requests[&id];
+        let tokens = &sequence.tokens()[scored];
+        let logprobs = tokens.iter().zip(rows).map(|(token, row)| request.sampler.score(row, *token)).collect();
+        match logprobs {
+            Ok(logprobs) => {
+                // No one listens any more.
+                request.events.send(Event::Prompt { logprobs }).is_err().then_some(FinishReason::Cancelled)
+            }
+            Err(error) => Some(FinishReason::Error(SampleError::to_string(&error))),
         }
     }
 

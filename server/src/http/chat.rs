@@ -15,6 +15,7 @@ use super::error::ApiError;
 use super::generation::{Delta, Generation, Origin};
 use super::keys::KeyId;
 use super::layer::Access;
+use super::logprobs;
 use super::prompt::{Conversation, ConversationOptions};
 use super::request::{Streaming, Valid, valid_chat};
 use super::service::{Server, Service, completion_id, unix_time};
@@ -37,7 +38,8 @@ pub async fn completions(
         })
         .await?;
     let generation = Generation::start(&service, &[prompt], &valid, Origin::Conversation)?;
-    let head = Head { service, id: completion_id("chatcmpl"), created: unix_time() };
+    let with_logprobs = valid.overrides.logprobs.is_some();
+    let head = Head { service, id: completion_id("chatcmpl"), created: unix_time(), with_logprobs };
     let ignored = ignored_header(&valid.ignored);
     match valid.stream {
         Some(options) => {
@@ -74,6 +76,7 @@ struct Head {
     service: Arc<Service>,
     id: String,
     created: u64,
+    with_logprobs: bool,
 }
 
 impl Head {
@@ -103,17 +106,17 @@ fn content(text: String) -> ChatDelta {
 /// The whole answer at once. If the client leaves, this future is dropped, and the generation with it.
 async fn whole(head: Head, mut generation: Generation, ignored: Option<String>) -> Result<HttpResponse, ApiError> {
     let answers = super::collect(&mut generation).await?;
-    let choices = answers.into_iter().enumerate().map(|(index, (text, finish_reason))| ChatChoice {
+    let choices = answers.into_iter().enumerate().map(|(index, answer)| ChatChoice {
         index: index as u64,
+        finish_reason: answer.reason(),
+        logprobs: head.with_logprobs.then(|| logprobs::of_chat(&answer.scored, &head.service.tokenizer)),
         message: ChatMessage {
             role: AssistantRole::Assistant,
-            content: Some(text),
+            content: Some(answer.text),
             refusal: None,
             reasoning_content: None,
             tool_calls: None,
         },
-        logprobs: None,
-        finish_reason,
     });
     let completion = ChatCompletion {
         object: ChatCompletionName::Name,
@@ -145,16 +148,19 @@ async fn write_chunks(
     })
     .await?
     {
-        let (index, text, reason) = match delta {
-            Delta::Text { index, text } => (index, text, None),
-            Delta::Finished { index, text, reason } => (index, text, Some(reason)),
+        let (index, text, scored, reason) = match delta {
+            Delta::Prompt { .. } => continue,
+            Delta::Text { index, text, scored } => (index, text, scored, None),
+            Delta::Finished { index, text, scored, reason } => (index, text, scored, Some(reason)),
             Delta::Failed(error) => {
                 events.send_error(&error).await?;
                 return events.send_done().await;
             }
         };
         // The end has a chunk of its own, without text.
-        let text = (!text.is_empty()).then(|| choice(index, content(text), None));
+        let logprobs = (!scored.is_empty()).then(|| logprobs::of_chat(&scored, &head.service.tokenizer));
+        let has_content = !text.is_empty() || logprobs.is_some();
+        let text = has_content.then(|| ChatChunkChoice { logprobs, ..choice(index, content(text), None) });
         let end = reason.map(|reason| choice(index, ChatDelta::default(), Some(reason)));
         for choice in text.into_iter().chain(end) {
             let ended = choice.finish_reason.is_some();

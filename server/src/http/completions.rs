@@ -7,6 +7,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use taper_openapi::completions::{
     Completion, CompletionChoice, CompletionChunk, CompletionChunkChoice, CompletionRequest,
 };
+use taper_openapi::logprobs::TextLogprobs;
 use taper_openapi::object::TextCompletionName;
 use taper_openapi::usage::FinishReason;
 
@@ -15,6 +16,7 @@ use super::error::ApiError;
 use super::generation::{Delta, Generation, Origin};
 use super::keys::KeyId;
 use super::layer::Access;
+use super::logprobs::TextWriter;
 use super::prompt::{TextPrompt, text_prompts};
 use super::request::{Streaming, Valid, valid_completion};
 use super::service::{Server, Service, completion_id, unix_time};
@@ -38,7 +40,9 @@ pub async fn completions(
         .await?;
     let (tokens, texts): (Vec<_>, Vec<_>) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
     let generation = Generation::start(&service, &tokens, &valid, Origin::Text)?;
-    let head = Head { service, id: completion_id("cmpl"), created: unix_time(), echo: Echo { texts, n: valid.n } };
+    let with_logprobs = valid.overrides.logprobs.is_some();
+    let echo = Echo { texts, tokens, n: valid.n, is_scored: valid.overrides.prompt_logprobs.is_some() };
+    let head = Head { service, id: completion_id("cmpl"), created: unix_time(), with_logprobs, echo };
     let ignored = ignored_header(&valid.ignored);
     match valid.stream {
         Some(options) => {
@@ -69,18 +73,26 @@ struct Head {
     service: Arc<Service>,
     id: String,
     created: u64,
+    with_logprobs: bool,
     echo: Echo,
 }
 
 /// The prompts' texts, if answers are to begin with them.
 struct Echo {
     texts: Vec<Option<String>>,
+    tokens: Vec<Vec<u32>>,
     n: usize,
+    /// Whether the prompts' log probabilities come with them.
+    is_scored: bool,
 }
 
 impl Echo {
     fn of(&self, choice: usize) -> &str {
         self.texts[choice / self.n].as_deref().unwrap_or_default()
+    }
+
+    fn tokens_of(&self, choice: usize) -> &[u32] {
+        &self.tokens[choice / self.n]
     }
 }
 
@@ -100,17 +112,30 @@ impl Head {
     }
 }
 
+impl Head {
+    /// Those of a whole answer, and of its prompt where that is echoed.
+    fn logprobs(&self, index: usize, answer: &super::Answer) -> TextLogprobs {
+        let (mut writer, tokenizer) = (TextWriter::default(), &self.service.tokenizer);
+        let mut list = TextLogprobs::default();
+        if self.echo.is_scored {
+            list = writer.prompt(self.echo.tokens_of(index), &answer.prompt_logprobs, tokenizer);
+        }
+        writer.answer(&mut list, &answer.scored, tokenizer);
+        list
+    }
+}
+
 fn choice(index: usize, text: String, finish_reason: Option<FinishReason>) -> CompletionChunkChoice {
     CompletionChunkChoice { index: index as u64, text, logprobs: None, finish_reason }
 }
 
 async fn whole(head: Head, mut generation: Generation, ignored: Option<String>) -> Result<HttpResponse, ApiError> {
     let answers = super::collect(&mut generation).await?;
-    let choices = answers.into_iter().enumerate().map(|(index, (text, finish_reason))| CompletionChoice {
+    let choices = answers.into_iter().enumerate().map(|(index, answer)| CompletionChoice {
         index: index as u64,
-        text: format!("{}{text}", head.echo.of(index)),
-        logprobs: None,
-        finish_reason,
+        text: format!("{}{}", head.echo.of(index), answer.text),
+        logprobs: head.with_logprobs.then(|| head.logprobs(index, &answer)),
+        finish_reason: answer.reason(),
     });
     let completion = Completion {
         id: head.id.clone(),
@@ -133,19 +158,27 @@ async fn write_chunks(
     options: Streaming,
 ) -> Result<(), Gone> {
     for index in 0..generation.num_choices() {
-        // Without an echo this is the first sign of life, before the prompt is run.
-        let text = head.echo.of(index).to_owned();
-        events.send(&head.chunk(vec![choice(index, text, None)])).await?;
+        // Without an echo this is the first sign of life, before the prompt is run. A scored one comes afterwards.
+        let text = if head.echo.is_scored { "" } else { head.echo.of(index) };
+        events.send(&head.chunk(vec![choice(index, text.to_owned(), None)])).await?;
     }
+    let mut writers = vec![TextWriter::default(); generation.num_choices()];
+    let tokenizer = Arc::clone(&head.service.tokenizer);
     while let Some(delta) = super::next_delta(&mut events, &mut generation, options, |progress| CompletionChunk {
         prompt_progress: Some(progress),
         ..head.chunk(Vec::new())
     })
     .await?
     {
-        let (index, text, finish_reason) = match delta {
-            Delta::Text { index, text } => (index, text, None),
-            Delta::Finished { index, text, reason } => (index, text, Some(reason)),
+        let (index, text, scored, finish_reason) = match delta {
+            Delta::Prompt { index, logprobs } => {
+                let list = writers[index].prompt(head.echo.tokens_of(index), &logprobs, &tokenizer);
+                let echo = choice(index, head.echo.of(index).to_owned(), None);
+                events.send(&head.chunk(vec![CompletionChunkChoice { logprobs: Some(list), ..echo }])).await?;
+                continue;
+            }
+            Delta::Text { index, text, scored } => (index, text, scored, None),
+            Delta::Finished { index, text, scored, reason } => (index, text, scored, Some(reason)),
             Delta::Failed(error) => {
                 events.send_error(&error).await?;
                 return events.send_done().await;
@@ -154,7 +187,13 @@ async fn write_chunks(
         let ended = finish_reason.is_some();
         let timings = (ended || options.timings_per_token).then(|| generation.timings(index));
         let usage = options.usage_in_every_chunk.then(|| generation.usage());
-        let chunk = head.chunk(vec![choice(index, text, finish_reason)]);
+        let logprobs = (!scored.is_empty()).then(|| {
+            let mut list = TextLogprobs::default();
+            writers[index].answer(&mut list, &scored, &tokenizer);
+            list
+        });
+        let choice = CompletionChunkChoice { logprobs, ..choice(index, text, finish_reason) };
+        let chunk = head.chunk(vec![choice]);
         events.send(&CompletionChunk { timings, usage, ..chunk }).await?;
     }
     if options.usage {

@@ -13,7 +13,7 @@ use super::error::ApiError;
 use super::request::{Cache, Valid};
 use super::service::Service;
 use super::slots::SlotGuard;
-use crate::engine::sampling::SamplingOverrides;
+use crate::engine::sampling::{SamplingOverrides, TokenLogprobs};
 use crate::engine::{self, Event, Request, RequestHandle, SubmitError};
 use crate::text::{DecodeOptions, Detokenizer, Output, StopMatcher};
 
@@ -39,12 +39,21 @@ impl Origin {
 /// What happened to one of the answers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
-    /// More text, never empty.
-    Text { index: usize, text: String },
+    /// The prompt's log probabilities, if they were asked for, before everything else: of all its tokens but the first.
+    Prompt { index: usize, logprobs: Vec<TokenLogprobs> },
+    /// More text, never empty, and the tokens that it is from, if their log probabilities were asked for.
+    Text { index: usize, text: String, scored: Vec<ScoredToken> },
     /// The last text, often empty, and why the answer ended.
-    Finished { index: usize, text: String, reason: FinishReason },
+    Finished { index: usize, text: String, scored: Vec<ScoredToken>, reason: FinishReason },
     /// An answer that cannot go on. All answers of the request end with it.
     Failed(ApiError),
+}
+
+/// A token of an answer with its log probability and those of what was likely in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoredToken {
+    pub id: u32,
+    pub logprobs: TokenLogprobs,
 }
 
 /// One answer.
@@ -53,6 +62,10 @@ struct Choice {
     /// `None` once the text has ended.
     output: Option<Output>,
     ended: Option<(String, FinishReason)>,
+    /// Tokens whose text has not been sent yet.
+    scored: Vec<ScoredToken>,
+    /// `None` once sent, or where nobody asked.
+    prompt_logprobs: Option<Vec<TokenLogprobs>>,
     done: bool,
     /// `None` once it no longer runs.
     slot: Option<SlotGuard>,
@@ -183,6 +196,7 @@ impl Choice {
             Cache::Salted(salt) => Some(salt.clone()),
             Cache::None => Some(uuid::Uuid::new_v4().to_string()),
         };
+        let prompt_logprobs = params.prompt_logprobs.map(|_| Vec::new());
         let request = Request { prompt: prompt.to_vec(), params, cache_salt };
         let submitted = Instant::now();
         let handle = service.engine.submit(request)?;
@@ -195,6 +209,8 @@ impl Choice {
             handle,
             output: Some(Output::new(detokenizer, stop)),
             ended: None,
+            scored: Vec::new(),
+            prompt_logprobs,
             done: false,
             slot: Some(slot),
             logged: service.log_prompts.then(String::new),
@@ -209,15 +225,24 @@ impl Choice {
 
     fn poll_delta(&mut self, index: usize, service: &Service, context: &mut Context<'_>) -> Poll<Delta> {
         loop {
+            if let Some(logprobs) = self.prompt_logprobs.take_if(|logprobs| logprobs.len() + 1 >= self.prompt_tokens) {
+                return Poll::Ready(Delta::Prompt { index, logprobs });
+            }
             let Poll::Ready(event) = self.handle.poll_recv(context) else { return Poll::Pending };
             match event {
-                Some(Event::Token { id, .. }) => {
+                Some(Event::Prompt { logprobs }) => {
+                    self.prompt_logprobs.get_or_insert_default().extend(logprobs);
+                }
+                Some(Event::Token { id, logprobs, .. }) => {
+                    if self.output.is_some() {
+                        self.scored.extend(logprobs.map(|logprobs| ScoredToken { id, logprobs }));
+                    }
                     let text = self.take_token(id, service);
                     if let Some(logged) = &mut self.logged {
                         logged.push_str(&text);
                     }
                     if !text.is_empty() && self.ended.is_none() {
-                        return Poll::Ready(Delta::Text { index, text });
+                        return Poll::Ready(Delta::Text { index, text, scored: std::mem::take(&mut self.scored) });
                     }
                 }
                 Some(Event::Finished { reason, timings, .. }) => {
@@ -238,10 +263,21 @@ impl Choice {
         if step.stopped_by.is_some() {
             self.output = None;
             self.handle.cancel();
+            self.cut_scored(&step.text, service);
             self.ended = Some((step.text, FinishReason::Stop));
             return String::new();
         }
         step.text
+    }
+
+    /// Leaves out the tokens behind `last`, the end of the text: they are the stop string's.
+    fn cut_scored(&mut self, last: &str, service: &Service) {
+        let mut bytes = 0;
+        self.scored.retain(|token| {
+            let is_of_text = bytes < last.len();
+            bytes += service.tokenizer.token_bytes(token.id).len();
+            is_of_text
+        });
     }
 
     fn count_token(&mut self, service: &Service) {
@@ -269,8 +305,12 @@ impl Choice {
         }
         self.slot = None;
         let rest = self.output.take().map(Output::finish);
+        if let Some(rest) = rest.as_ref().filter(|rest| rest.stopped_by.is_some()) {
+            self.cut_scored(&rest.text, service);
+        }
+        let scored = std::mem::take(&mut self.scored);
         let delta = match (self.ended.take(), rest, reason) {
-            (Some((text, reason)), ..) => Delta::Finished { index, text, reason },
+            (Some((text, reason)), ..) => Delta::Finished { index, text, scored, reason },
             (None, _, engine::FinishReason::Error(message)) => Delta::Failed(service.failed(message)),
             (None, _, engine::FinishReason::Cancelled) => {
                 Delta::Failed(service.failed("the request was cancelled".to_owned()))
@@ -279,7 +319,7 @@ impl Choice {
                 let rest = rest.unwrap_or_default();
                 let is_stop = rest.stopped_by.is_some() || matches!(reason, engine::FinishReason::Stop { .. });
                 let reason = if is_stop { FinishReason::Stop } else { FinishReason::Length };
-                Delta::Finished { index, text: rest.text, reason }
+                Delta::Finished { index, text: rest.text, scored, reason }
             }
         };
         if let (Some(logged), Delta::Finished { text, .. }) = (&self.logged, &delta) {

@@ -214,7 +214,7 @@ impl Metrics {
         let finished_reason = match delta {
             Delta::Finished { reason: FinishReason::Stop, .. } => "stop",
             Delta::Finished { .. } => "length",
-            Delta::Failed(_) | Delta::Text { .. } => "error",
+            Delta::Failed(_) | Delta::Prompt { .. } | Delta::Text { .. } => "error",
         };
         self.finished.get_or_create(&Finished { finished_reason }).inc();
         self.total_time.observe(total.as_secs_f64());

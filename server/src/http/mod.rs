@@ -18,6 +18,7 @@ mod headers;
 mod hosts;
 mod keys;
 pub mod layer;
+mod logprobs;
 mod metrics;
 mod models;
 mod prefix;
@@ -36,8 +37,9 @@ mod text;
 use actix_web::web::{self, ServiceConfig};
 use taper_openapi::usage::{FinishReason, PromptProgress};
 
+use crate::engine::sampling::TokenLogprobs;
 use error::ApiError;
-use generation::{Delta, Generation};
+use generation::{Delta, Generation, ScoredToken};
 use request::Streaming;
 use sse::{EventSender, Gone};
 
@@ -66,15 +68,38 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(docs::swagger_ui());
 }
 
+/// A whole answer.
+#[derive(Debug, Clone, Default)]
+struct Answer {
+    text: String,
+    /// `None` until it has ended.
+    reason: Option<FinishReason>,
+    /// Empty unless log probabilities were asked for.
+    scored: Vec<ScoredToken>,
+    prompt_logprobs: Vec<TokenLogprobs>,
+}
+
+impl Answer {
+    fn add(&mut self, text: &str, scored: Vec<ScoredToken>) {
+        self.text.push_str(text);
+        self.scored.extend(scored);
+    }
+
+    fn reason(&self) -> FinishReason {
+        self.reason.unwrap_or(FinishReason::Length)
+    }
+}
+
 /// All answers, once all have ended.
-async fn collect(generation: &mut Generation) -> Result<Vec<(String, FinishReason)>, ApiError> {
-    let mut answers = vec![(String::new(), FinishReason::Length); generation.num_choices()];
+async fn collect(generation: &mut Generation) -> Result<Vec<Answer>, ApiError> {
+    let mut answers = vec![Answer::default(); generation.num_choices()];
     while let Some(delta) = generation.next().await {
         match delta {
-            Delta::Text { index, text } => answers[index].0.push_str(&text),
-            Delta::Finished { index, text, reason } => {
-                answers[index].0.push_str(&text);
-                answers[index].1 = reason;
+            Delta::Prompt { index, logprobs } => answers[index].prompt_logprobs = logprobs,
+            Delta::Text { index, text, scored } => answers[index].add(&text, scored),
+            Delta::Finished { index, text, scored, reason } => {
+                answers[index].add(&text, scored);
+                answers[index].reason = Some(reason);
             }
             Delta::Failed(error) => return Err(error),
         }

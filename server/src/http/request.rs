@@ -78,6 +78,9 @@ pub struct Rules<'a> {
     pub tokenizer: &'a Tokenizer,
 }
 
+/// Most likely tokens that are told beside each token; OpenAI's limit for chats.
+const MAX_LOGPROBS: i64 = 20;
+
 /// Checks a chat request, its messages aside (`prompt.rs`).
 pub fn valid_chat(request: &mut ChatRequest, rules: Rules) -> Result<Valid, ApiError> {
     refuse_unsupported_chat(request)?;
@@ -100,7 +103,14 @@ pub fn valid_chat(request: &mut ChatRequest, rules: Rules) -> Result<Valid, ApiE
         }
         fields.max_tokens = Some(max);
     }
-    valid(fields, &ignored, &request.unknown, rules)
+    let top_logprobs = whole("top_logprobs", request.top_logprobs, 0, MAX_LOGPROBS)?;
+    let with_logprobs = request.logprobs == Some(true);
+    if top_logprobs.is_some_and(|count| count > 0) && !with_logprobs {
+        return Err(ApiError::invalid_param("top_logprobs", "`top_logprobs` is only for `logprobs: true`"));
+    }
+    let mut valid = valid(fields, &ignored, &request.unknown, rules)?;
+    valid.overrides.logprobs = with_logprobs.then_some(top_logprobs.unwrap_or(0) as usize);
+    Ok(valid)
 }
 
 /// Checks a completion request, its prompts aside.
@@ -108,15 +118,16 @@ pub fn valid_completion(request: &mut CompletionRequest, rules: Rules) -> Result
     if request.suffix.as_deref().is_some_and(|suffix| !suffix.is_empty()) {
         return Err(not_supported("suffix"));
     }
-    if request.logprobs.is_some() {
-        return Err(not_supported("logprobs"));
-    }
     let fields = std::mem::take(&mut request.sampling);
     if request.best_of.is_some_and(|best_of| best_of != fields.n.unwrap_or(1)) {
         return Err(ApiError::unsupported("best_of", "`best_of` other than `n` is not supported; leave it out"));
     }
     let ignored = [("user", fields.user.is_some())];
-    valid(fields, &ignored, &request.unknown, rules)
+    let logprobs = whole("logprobs", request.logprobs, 0, MAX_LOGPROBS)?.map(|count| count as usize);
+    let mut valid = valid(fields, &ignored, &request.unknown, rules)?;
+    valid.overrides.logprobs = logprobs;
+    valid.overrides.prompt_logprobs = logprobs.filter(|_| request.echo == Some(true));
+    Ok(valid)
 }
 
 /// Fields of OpenAI's API that would change the answer and are not there yet.
@@ -135,8 +146,6 @@ fn refuse_unsupported_chat(request: &ChatRequest) -> Result<(), ApiError> {
         ("functions", empty(&request.functions)),
         ("function_call", word(&request.function_call, &["none", "auto"])),
         ("response_format", text_format),
-        ("logprobs", request.logprobs != Some(true)),
-        ("top_logprobs", request.top_logprobs.is_none_or(|count| count == 0)),
         ("reasoning_effort", request.reasoning_effort.is_none()),
         ("verbosity", word(&request.verbosity, &["medium"])),
         ("modalities", text_only),
@@ -271,6 +280,7 @@ fn overrides(fields: &SamplingFields, rules: Rules) -> Result<SamplingOverrides,
         stop_token_ids: stop_token_ids.transpose()?,
         ignore_eos: fields.ignore_eos,
         logprobs: None,
+        prompt_logprobs: None,
     })
 }
 

@@ -36,6 +36,8 @@ pub struct SamplingParams {
     pub ignore_eos: bool,
     /// Number of most likely tokens to report beside each sampled one; `Some(0)` reports the sampled one alone.
     pub logprobs: Option<usize>,
+    /// The same for the tokens of the prompt, which is then computed whole, whatever is cached.
+    pub prompt_logprobs: Option<usize>,
 }
 
 impl Default for SamplingParams {
@@ -57,6 +59,7 @@ impl Default for SamplingParams {
             stop_token_ids: Vec::new(),
             ignore_eos: false,
             logprobs: None,
+            prompt_logprobs: None,
         }
     }
 }
@@ -116,8 +119,12 @@ impl SamplingParams {
         for id in &self.stop_token_ids {
             check(known(*id), "stop_token_ids", id, &range)?;
         }
-        let logprobs = self.logprobs.unwrap_or(0);
-        check(logprobs <= vocab_size, "logprobs", logprobs, &format!("at most the vocabulary size {vocab_size}"))
+        let range = format!("at most the vocabulary size {vocab_size}");
+        for (field, count) in [("logprobs", self.logprobs), ("prompt_logprobs", self.prompt_logprobs)] {
+            let count = count.unwrap_or(0);
+            check(count <= vocab_size, field, count, &range)?;
+        }
+        Ok(())
     }
 }
 
@@ -144,6 +151,7 @@ pub struct SamplingOverrides {
     pub stop_token_ids: Option<Vec<u32>>,
     pub ignore_eos: Option<bool>,
     pub logprobs: Option<usize>,
+    pub prompt_logprobs: Option<usize>,
 }
 
 impl SamplingOverrides {
@@ -164,6 +172,7 @@ impl SamplingOverrides {
         }
         set!(temperature, top_k, top_p, min_p, typical_p, repetition_penalty, repeat_last_n, frequency_penalty);
         set!(presence_penalty, logit_bias, min_tokens, stop_token_ids, ignore_eos, seed, max_tokens, logprobs);
+        set!(prompt_logprobs);
         merged
     }
 
@@ -178,5 +187,6 @@ impl SamplingOverrides {
         params.seed = self.seed.or(params.seed);
         params.max_tokens = self.max_tokens.or(params.max_tokens);
         params.logprobs = self.logprobs.or(params.logprobs);
+        params.prompt_logprobs = self.prompt_logprobs.or(params.prompt_logprobs);
     }
 }

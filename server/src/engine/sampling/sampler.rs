@@ -30,7 +30,7 @@ pub struct Sample {
 /// Log probabilities under the model's own distribution: before bias, penalties, truncation and temperature.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenLogprobs {
-    /// That of the sampled token.
+    /// That of the token itself.
     pub logprob: f32,
     /// The most likely tokens and theirs, most likely first.
     pub top: Vec<(u32, f32)>,
@@ -57,6 +57,12 @@ impl Sampler {
     /// The seed in use: the request's own, or the one drawn for it.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// Log probabilities of a prompt's `token`, as the logits before it give them. `[vocab_size]`
+    pub fn score(&self, row: &[f32], token: u32) -> Result<TokenLogprobs, SampleError> {
+        max_of(row)?;
+        Ok(TokenLogprobs::new(row, token, self.params.prompt_logprobs.unwrap_or(0)))
     }
 
     /// Chooses the token that follows `tokens` (prompt and output). `row` is scratch space afterwards. `[vocab_size]`
