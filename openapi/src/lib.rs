@@ -17,6 +17,7 @@ pub mod props;
 pub mod sampling;
 mod schema;
 pub mod status;
+pub mod structured;
 pub mod template;
 pub mod tokenize;
 pub mod usage;

@@ -2,9 +2,11 @@
 //! answer.
 
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::body::Unknown;
+use crate::structured::{ResponseFormat, StructuredOutputs};
 use crate::values::{LogitBias, Seed, Stop, TokenId};
 
 /// Fields of every request that generates. All are optional, and `null` stands for absent.
@@ -79,6 +81,23 @@ pub struct SamplingFields {
     /// Whether the tokenizer puts its own tokens, such as a beginning of sequence, before the prompt (vLLM). Default:
     /// yes for text, no for a chat, whose template writes them.
     pub add_special_tokens: Option<bool>,
+
+    /// The form of the answer. At most one of this and the five fields that follow.
+    pub response_format: Option<ResponseFormat>,
+    /// The same in vLLM's words.
+    pub structured_outputs: Option<StructuredOutputs>,
+    /// A JSON schema that the answer must follow (llama-server; vLLM's older name `guided_json` is accepted too).
+    #[serde(alias = "guided_json")]
+    #[schema(value_type = Option<Object>)]
+    pub json_schema: Option<Value>,
+    /// A grammar that the answer must follow: GBNF, or Lark after a line `%llguidance {}` (llama-server; vLLM's older
+    /// name `guided_grammar` is accepted too).
+    #[serde(alias = "guided_grammar")]
+    pub grammar: Option<String>,
+    /// A regular expression that must match the whole answer (vLLM's older name for `structured_outputs.regex`).
+    pub guided_regex: Option<String>,
+    /// Texts of which the answer must be one (vLLM's older name for `structured_outputs.choice`).
+    pub guided_choice: Option<Vec<String>>,
 
     /// Whether to answer piece by piece, as server-sent events.
     #[schema(default = false)]

@@ -5,6 +5,7 @@
 pub mod capacity;
 pub mod engine;
 pub mod files;
+pub mod grammar;
 pub mod http;
 pub mod loading;
 pub mod runner;

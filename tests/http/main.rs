@@ -16,4 +16,5 @@ mod server;
 mod shapes;
 mod status;
 mod stop;
+mod structured;
 mod text;

@@ -6,11 +6,11 @@ use std::thread::JoinHandle;
 use taper_models::batch::Batch;
 use taper_server::engine::sampling::{ParamError, SamplingParams};
 use taper_server::engine::{
-    ConfigError, EngineConfig, EngineHandle, Event, FinishReason, Logits, ModelRunner, Request, RequestHandle,
-    RunnerError, Shutdown, SpawnError, SubmitError, Usage, spawn,
+    ConfigError, Constraint, ConstraintError, EngineConfig, EngineHandle, Event, FinishReason, Logits, ModelRunner,
+    Request, RequestHandle, RunnerError, Shutdown, SpawnError, SubmitError, Usage, spawn,
 };
 
-use crate::fake_model::{FakeModel, VOCAB, reference_greedy};
+use crate::fake_model::{FakeModel, VOCAB, argmax, reference_greedy, reference_logits};
 
 /// The fake model, with a function that may change or refuse what it returns.
 struct Hooked<F> {
@@ -500,5 +500,65 @@ fn an_end_token_outside_the_vocabulary_is_ignored() {
         tokens += 1;
     }
     assert_eq!(tokens, 4);
+    stop(&engine, thread);
+}
+
+/// Allows only tokens that are not multiples of three, and sometimes leaves no choice.
+#[derive(Debug)]
+struct NoThirds {
+    forced: Vec<u32>,
+    rest: usize,
+}
+
+impl Constraint for NoThirds {
+    fn mask(&mut self, row: &mut [f32]) -> Result<(), ConstraintError> {
+        row.iter_mut().step_by(3).for_each(|logit| *logit = f32::NEG_INFINITY);
+        Ok(())
+    }
+
+    fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
+        assert!(!token.is_multiple_of(3), "{token} was banned");
+        if self.rest == 0 {
+            return Err(ConstraintError("spent".to_owned()));
+        }
+        self.rest -= 1;
+        Ok(())
+    }
+
+    fn forced(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.forced)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.rest == 0
+    }
+}
+
+#[test]
+fn forced_tokens_are_sent_without_a_step_and_what_follows_knows_them() {
+    let (engine, thread) = start(&config());
+    let constraint = NoThirds { forced: vec![4, 5, 7], rest: 2 };
+    let request = engine.submit_constrained(greedy(prompt(6), 30), Some(Box::new(constraint))).expect("accepted");
+    let (tokens, reason, usage) = collect(request);
+    assert_eq!((reason, usage.completion_tokens, &tokens[1..4]), (FinishReason::Complete, 5, &[4, 5, 7][..]));
+    let likeliest = |tokens: &[u32]| {
+        let mut row = reference_logits(tokens, &config().windows);
+        row.iter_mut().step_by(3).for_each(|logit| *logit = f32::NEG_INFINITY);
+        argmax(&row)
+    };
+    let before_last = [prompt(6), tokens[..4].to_vec()].concat();
+    assert_eq!((tokens[0], tokens[4]), (likeliest(&prompt(6)), likeliest(&before_last)));
+    stop(&engine, thread);
+    assert_eq!(engine.stats().steps, 2, "one for the prompt and one for the forced tokens");
+}
+
+#[test]
+fn a_constraint_that_fails_ends_only_its_own_request() {
+    let (engine, thread) = start(&config());
+    let constraint = NoThirds { forced: Vec::new(), rest: 0 };
+    let failing = engine.submit_constrained(greedy(prompt(3), 5), Some(Box::new(constraint))).expect("accepted");
+    let other = engine.submit(greedy(prompt(3), 5)).expect("accepted");
+    assert_eq!(collect(failing).1, FinishReason::Error("the constraint on the answer failed: spent".into()));
+    assert_eq!(collect(other).1, FinishReason::Length);
     stop(&engine, thread);
 }

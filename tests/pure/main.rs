@@ -5,6 +5,7 @@ mod capacity;
 mod detokenizer;
 mod engine;
 mod fake_model;
+mod guide;
 mod hostile;
 mod output;
 mod readme;

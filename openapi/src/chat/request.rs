@@ -54,9 +54,6 @@ pub struct ChatRequest {
     /// OpenAI's older name for `tool_choice`. Not supported yet.
     #[schema(value_type = Option<Value>)]
     pub function_call: Option<Value>,
-    /// What the answer must be: `{"type": "text"}`, or JSON, which is not supported yet.
-    #[schema(value_type = Option<Object>)]
-    pub response_format: Option<Value>,
     /// How much to think: `none`, `minimal`, `low`, `medium`, `high` or more. Not supported yet; templates that know
     /// it take it from `chat_template_kwargs`.
     #[schema(value_type = Option<String>)]

@@ -235,7 +235,7 @@ impl Talk<'_> {
         let stopped = match reason {
             FinishReason::Error(message) => bail!("the answer ended early: {message}"),
             _ if stopped => None,
-            FinishReason::Stop { .. } => None,
+            FinishReason::Stop { .. } | FinishReason::Complete => None,
             FinishReason::Cancelled => Some("Ctrl-C".to_owned()),
             FinishReason::Length if self.params.max_tokens == Some(usage.completion_tokens) => {
                 Some(format!("{} {} reached", self.settings.spelled("predict"), usage.completion_tokens))

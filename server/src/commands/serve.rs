@@ -10,6 +10,7 @@ use taper_openapi::models::{ModelCard, ModelMeta};
 use taper_openapi::object::ModelName;
 use taper_openapi::props::{DefaultGenerationSettings, DefaultParams, Modalities, Props};
 use taper_server::engine::sampling::{SamplingOverrides, SamplingParams};
+use taper_server::grammar::Grammars;
 use taper_server::http::layer::Access;
 use taper_server::http::serve::{Ended, Listening, Signals, listen, until_the_end};
 use taper_server::http::service::{Server, Service, unix_time};
@@ -80,8 +81,8 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
         .validate(opened.spec.vocab_size)
         .map_err(|error| anyhow!(settings.in_words_of_the_user(&error.to_string())))?;
     let mut bar = LoadBar::new();
-    let running =
-        start(&opened, opened.end_tokens(&tokenizer), &settings.engine, &mut |done, total| bar.update(done, total))?;
+    let end_tokens = opened.end_tokens(&tokenizer);
+    let running = start(&opened, end_tokens.clone(), &settings.engine, &mut |done, total| bar.update(done, total))?;
     bar.finish();
     let file_name = file_name(&settings.model);
     let stem = if settings.model.is_dir() {
@@ -123,6 +124,7 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
         pulse: Default::default(),
         metrics: Arc::clone(&server.metrics),
         name,
+        grammars: Grammars::new(&tokenizer, &end_tokens).map_err(|error| anyhow!("the vocabulary: {error}"))?,
         tokenizer,
         template,
         props,

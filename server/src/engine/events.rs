@@ -21,6 +21,8 @@ pub enum Event {
 pub enum FinishReason {
     /// The model sampled this end-of-sequence or stop token. It is not sent as a token, but counted in the usage.
     Stop { token: u32 },
+    /// The request's constraint allows nothing more.
+    Complete,
     /// `max_tokens`, the model's context or the cache was used up.
     Length,
     /// The caller cancelled or dropped its handle.

@@ -12,6 +12,7 @@ use std::time::Instant;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::config::{ConfigError, EngineConfig};
+use super::constraint::Constraint;
 use super::events::{Event, FinishReason, Timings, Usage};
 use super::request::{Limits, Request, SubmitError};
 use super::runner::ModelRunner;
@@ -135,6 +136,15 @@ pub struct EngineHandle {
 impl EngineHandle {
     /// Queues a request. Never waits: what cannot be accepted now is an error now.
     pub fn submit(&self, request: Request) -> Result<RequestHandle, SubmitError> {
+        self.submit_constrained(request, None)
+    }
+
+    /// The same for a request whose tokens must follow `constraint`.
+    pub fn submit_constrained(
+        &self,
+        request: Request,
+        constraint: Option<Box<dyn Constraint>>,
+    ) -> Result<RequestHandle, SubmitError> {
         if !self.shared.accepting.load(Ordering::Acquire) {
             return Err(SubmitError::Stopped);
         }
@@ -144,7 +154,7 @@ impl EngineHandle {
         let Request { prompt, params, cache_salt } = request;
         let (events, receiver) = unbounded_channel();
         let scores_prompt = params.prompt_logprobs.is_some();
-        let sampler = Sampler::new(params, prompt.len());
+        let sampler = Sampler::new(params, prompt.len()).constrained(constraint);
         let (seed, max_tokens) = (sampler.seed(), stop.max_new_tokens);
         let submitted = Instant::now();
         let progress = Arc::new(Progress::default());

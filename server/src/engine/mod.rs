@@ -12,6 +12,7 @@
 
 pub mod blocks;
 mod config;
+mod constraint;
 mod events;
 mod handle;
 mod pool;
@@ -24,6 +25,7 @@ mod stats;
 mod worker;
 
 pub use config::{ConfigError, EngineConfig};
+pub use constraint::{Constraint, ConstraintError};
 pub use events::{Event, FinishReason, Timings, Usage};
 pub use handle::{Canceller, EngineHandle, Progress, RequestHandle, Shutdown, SpawnError, spawn};
 pub use pool::{BlockCounts, BlockId};

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::events::{Event, FinishReason, Timings, Usage};
 use super::handle::{Command, Place, Progress, Shared, Shutdown, Submission};
 use super::runner::{Logits, ModelRunner, RunnerError};
-use super::sampling::{SampleError, Sampler};
+use super::sampling::{Sample, SampleError, Sampler};
 use super::scheduler::{Scheduler, StepRows};
 use super::sequence::{Sequence, SequenceId};
 use super::stats::EngineStats;
@@ -182,7 +182,7 @@ impl<R: ModelRunner> Worker<R> {
         }
     }
 
-    /// Samples the next token of a sequence and sends it; says why, if the sequence ends here.
+    /// Samples the next token of a sequence and sends it, with those that must follow it; says why, if the sequence ends here.
     fn sample(&mut self, id: SequenceId, row: &mut [f32]) -> Option<FinishReason> {
         let sequence = self.scheduler.running_mut(id).expect("a sequence whose step has just run is running");
         let request = self.requests.get_mut(&id).expect("every sequence has its request");
@@ -190,17 +190,18 @@ impl<R: ModelRunner> Worker<R> {
             Ok(sample) => sample,
             Err(error) => return Some(FinishReason::Error(error.to_string())),
         };
-        let index = sequence.num_new_tokens();
-        let end = sequence.append(sample.token);
-        self.generated_tokens += 1;
         request.first_token.get_or_insert_with(Instant::now);
-        if matches!(end, Some(FinishReason::Stop { .. })) {
-            return end;
+        let forced = request.sampler.forced().into_iter().map(|token| Sample { token, logprobs: None });
+        let mut samples = std::iter::once(sample).chain(forced).peekable();
+        let mut end = None;
+        while let Some(sample) = samples.next_if(|_| end.is_none()) {
+            self.generated_tokens += 1;
+            end = request.append(sequence, sample);
         }
-        let event = Event::Token { id: sample.token, index, logprobs: sample.logprobs };
-        // No one listens any more.
-        if request.events.send(event).is_err() {
-            return Some(FinishReason::Cancelled);
+        // An answer that is complete is not cut, even if there is no room for more.
+        let is_complete = samples.next().is_none() && request.sampler.is_complete();
+        if is_complete && end.as_ref().is_none_or(|end| *end == FinishReason::Length) {
+            return Some(FinishReason::Complete);
         }
         end
     }
@@ -256,6 +257,19 @@ impl<R: ModelRunner> Worker<R> {
 }
 
 impl ActiveRequest {
+    /// Adds a token to the sequence and sends it; says why, if the sequence ends with it.
+    fn append(&self, sequence: &mut Sequence, sample: Sample) -> Option<FinishReason> {
+        let Sample { token, logprobs } = sample;
+        let index = sequence.num_new_tokens();
+        let end = sequence.append(token);
+        if matches!(end, Some(FinishReason::Stop { .. })) {
+            return end;
+        }
+        // No one listens any more.
+        let is_heard = self.events.send(Event::Token { id: token, index, logprobs }).is_ok();
+        if is_heard { end } else { Some(FinishReason::Cancelled) }
+    }
+
     /// A phase ends when the next begins, or now.
     fn timings(&self, now: Instant) -> Timings {
         let (started, first_token) = (self.started.unwrap_or(now), self.first_token.unwrap_or(now));

@@ -20,6 +20,7 @@ use super::prompt::{Conversation, ConversationOptions};
 use super::request::{Streaming, Valid, valid_chat};
 use super::service::{Server, Service, completion_id, unix_time};
 use super::sse::{EventSender, Gone, stream};
+use crate::grammar::Guidance;
 
 /// Answers a conversation.
 pub async fn completions(
@@ -31,13 +32,13 @@ pub async fn completions(
     let service = Arc::clone(server.service()?);
     let raw = receive(&server, &request, payload).await?;
     let owner = access.cache_owner(&request);
-    let (valid, prompt) = server
+    let (valid, prompt, guidance) = server
         .off_thread({
             let (server, service) = (server.clone(), Arc::clone(&service));
             move || prepare(&server, &service, &raw, owner)
         })
         .await?;
-    let generation = Generation::start(&service, &[prompt], &valid, Origin::Conversation)?;
+    let generation = Generation::start(&service, &[prompt], &valid, &guidance, Origin::Conversation)?;
     let with_logprobs = valid.overrides.logprobs.is_some();
     let head = Head { service, id: completion_id("chatcmpl"), created: unix_time(), with_logprobs };
     let ignored = ignored_header(&valid.ignored);
@@ -55,7 +56,7 @@ fn prepare(
     service: &Service,
     raw: &RawBody,
     owner: Option<KeyId>,
-) -> Result<(Valid, Vec<u32>), ApiError> {
+) -> Result<(Valid, Vec<u32>, Guidance), ApiError> {
     let mut body: ChatRequest = raw.parse()?;
     service.check_model(body.sampling.model.as_deref())?;
     let mut valid = valid_chat(&mut body, service.rules(&server.settings))?;
@@ -68,7 +69,8 @@ fn prepare(
     };
     let conversation = Conversation::new(body.messages, options, &server.settings.limits)?;
     let prompt = conversation.encode(&service.template, &service.tokenizer, valid.add_special)?;
-    Ok((valid, prompt))
+    let matcher = valid.grammar.as_ref().map(|grammar| grammar.matcher(service)).transpose()?;
+    Ok((valid, prompt, Guidance { matcher, ..Guidance::default() }))
 }
 
 /// What all chunks of a completion have in common.

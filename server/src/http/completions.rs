@@ -21,6 +21,7 @@ use super::prompt::{TextPrompt, text_prompts};
 use super::request::{Streaming, Valid, valid_completion};
 use super::service::{Server, Service, completion_id, unix_time};
 use super::sse::{EventSender, Gone, stream};
+use crate::grammar::Guidance;
 
 /// Continues texts.
 pub async fn completions(
@@ -32,14 +33,14 @@ pub async fn completions(
     let service = Arc::clone(server.service()?);
     let raw = receive(&server, &request, payload).await?;
     let owner = access.cache_owner(&request);
-    let (valid, prompts) = server
+    let (valid, prompts, guidance) = server
         .off_thread({
             let (server, service) = (server.clone(), Arc::clone(&service));
             move || prepare(&server, &service, &raw, owner)
         })
         .await?;
     let (tokens, texts): (Vec<_>, Vec<_>) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
-    let generation = Generation::start(&service, &tokens, &valid, Origin::Text)?;
+    let generation = Generation::start(&service, &tokens, &valid, &guidance, Origin::Text)?;
     let with_logprobs = valid.overrides.logprobs.is_some();
     let echo = Echo { texts, tokens, n: valid.n, is_scored: valid.overrides.prompt_logprobs.is_some() };
     let head = Head { service, id: completion_id("cmpl"), created: unix_time(), with_logprobs, echo };
@@ -58,14 +59,15 @@ fn prepare(
     service: &Service,
     raw: &RawBody,
     owner: Option<KeyId>,
-) -> Result<(Valid, Vec<TextPrompt>), ApiError> {
+) -> Result<(Valid, Vec<TextPrompt>, Guidance), ApiError> {
     let mut body: CompletionRequest = raw.parse()?;
     service.check_model(body.sampling.model.as_deref())?;
     let mut valid = valid_completion(&mut body, service.rules(&server.settings))?;
     valid.cache = valid.cache.of_key(owner);
     let (echo, limits) = (body.echo == Some(true), &server.settings.limits);
     let prompts = text_prompts(body.prompt, &service.tokenizer, valid.add_special, echo, limits)?;
-    Ok((valid, prompts))
+    let matcher = valid.grammar.as_ref().map(|grammar| grammar.matcher(service)).transpose()?;
+    Ok((valid, prompts, Guidance { matcher, ..Guidance::default() }))
 }
 
 /// What all chunks of a completion have in common.

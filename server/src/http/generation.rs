@@ -15,6 +15,7 @@ use super::service::Service;
 use super::slots::SlotGuard;
 use crate::engine::sampling::{SamplingOverrides, TokenLogprobs};
 use crate::engine::{self, Event, Request, RequestHandle, SubmitError};
+use crate::grammar::Guidance;
 use crate::text::{DecodeOptions, Detokenizer, Output, StopMatcher};
 
 /// What the answers go on from.
@@ -94,6 +95,7 @@ impl Generation {
         service: &Arc<Service>,
         prompts: &[Vec<u32>],
         valid: &Valid,
+        guidance: &Guidance,
         origin: Origin,
     ) -> Result<Self, ApiError> {
         let (count, limit) = (prompts.len() * valid.n, service.engine.max_requests());
@@ -105,7 +107,7 @@ impl Generation {
         let mut generation = Self { service: Arc::clone(service), choices, n: valid.n, turn: 0 };
         for prompt in prompts {
             for index in 0..valid.n {
-                let choice = Choice::start(service, prompt, index, valid, origin)
+                let choice = Choice::start(service, prompt, index, valid, guidance, origin)
                     .map_err(|error| service.refused(error, origin.field()))?;
                 generation.choices.push(choice);
             }
@@ -186,6 +188,7 @@ impl Choice {
         prompt: &[u32],
         index: usize,
         valid: &Valid,
+        guidance: &Guidance,
         origin: Origin,
     ) -> Result<Self, SubmitError> {
         let mut params = SamplingOverrides::resolve(&[service.defaults.clone(), valid.overrides.clone()]);
@@ -199,7 +202,7 @@ impl Choice {
         let prompt_logprobs = params.prompt_logprobs.map(|_| Vec::new());
         let request = Request { prompt: prompt.to_vec(), params, cache_salt };
         let submitted = Instant::now();
-        let handle = service.engine.submit(request)?;
+        let handle = service.engine.submit_constrained(request, guidance.guide(&service.tokenizer))?;
         let options = DecodeOptions { skip_special: valid.skip_special, starts_text: origin == Origin::Conversation };
         let detokenizer = Detokenizer::new(Arc::clone(&service.tokenizer), options);
         let stop = StopMatcher::new(valid.stop.clone(), valid.include_stop);
@@ -317,7 +320,8 @@ impl Choice {
             }
             (None, rest, reason) => {
                 let rest = rest.unwrap_or_default();
-                let is_stop = rest.stopped_by.is_some() || matches!(reason, engine::FinishReason::Stop { .. });
+                let is_stop = rest.stopped_by.is_some()
+                    || matches!(reason, engine::FinishReason::Stop { .. } | engine::FinishReason::Complete);
                 let reason = if is_stop { FinishReason::Stop } else { FinishReason::Length };
                 Delta::Finished { index, text: rest.text, scored, reason }
             }

@@ -32,6 +32,7 @@ pub mod service;
 mod slots;
 mod sse;
 pub mod status;
+mod structured;
 mod text;
 
 use actix_web::web::{self, ServiceConfig};

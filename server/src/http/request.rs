@@ -11,6 +11,7 @@ use taper_openapi::values::{Bias, BiasTarget, LogitBias, Seed, Stop, TokenId};
 
 use super::error::ApiError;
 use super::keys::KeyId;
+use super::structured::{self, AskedGrammar};
 use crate::engine::sampling::SamplingOverrides;
 use crate::settings::RequestLimits;
 use crate::text::{EncodeOptions, Tokenizer};
@@ -32,6 +33,8 @@ pub struct Valid {
     /// How to stream; `None`: the whole answer at once.
     pub stream: Option<Streaming>,
     pub cache: Cache,
+    /// What the answer must be. `None`: any text.
+    pub grammar: Option<AskedGrammar>,
     /// Fields that were sent and change nothing.
     pub ignored: Vec<String>,
 }
@@ -138,14 +141,12 @@ fn refuse_unsupported_chat(request: &ChatRequest) -> Result<(), ApiError> {
     let empty = |value: &Option<serde_json::Value>| {
         value.as_ref().is_none_or(|value| value.as_array().is_some_and(Vec::is_empty))
     };
-    let text_format = request.response_format.as_ref().is_none_or(|format| format["type"] == "text");
     let text_only = request.modalities.as_ref().is_none_or(|modalities| *modalities == serde_json::json!(["text"]));
     let honoured = [
         ("tools", empty(&request.tools)),
         ("tool_choice", word(&request.tool_choice, &["none", "auto"])),
         ("functions", empty(&request.functions)),
         ("function_call", word(&request.function_call, &["none", "auto"])),
-        ("response_format", text_format),
         ("reasoning_effort", request.reasoning_effort.is_none()),
         ("verbosity", word(&request.verbosity, &["medium"])),
         ("modalities", text_only),
@@ -215,24 +216,16 @@ fn valid(
         add_special: fields.add_special_tokens,
         stream: stream.then_some(streaming),
         cache,
+        grammar: structured::grammar(&fields)?,
         ignored,
         overrides: overrides(&fields, rules)?,
     })
 }
 
-/// Fields of llama-server and vLLM that are not OpenAI's and decide what an answer may be: an answer that ignores them
-/// would be wrong, not only different.
+/// Fields of llama-server that are not OpenAI's and decide what an answer may be: an answer that ignores them would be
+/// wrong, not only different.
 fn refuse_decisive(unknown: &Unknown) -> Result<(), ApiError> {
-    const DECISIVE: &[&str] = &[
-        "grammar",
-        "json_schema",
-        "structured_outputs",
-        "guided_json",
-        "guided_regex",
-        "guided_choice",
-        "guided_grammar",
-        "lora",
-    ];
+    const DECISIVE: &[&str] = &["lora", "grammar_triggers"];
     DECISIVE.iter().find(|name| unknown.contains_key(**name)).map_or(Ok(()), |name| Err(not_supported(name)))
 }
 

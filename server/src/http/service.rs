@@ -18,6 +18,7 @@ use super::request::Rules;
 use super::slots::Slots;
 use crate::engine::sampling::SamplingOverrides;
 use crate::engine::{self, EngineHandle, SubmitError};
+use crate::grammar::Grammars;
 use crate::settings::ServerSettings;
 use crate::text::{ChatTemplate, DecodeOptions, Tokenizer};
 
@@ -96,6 +97,7 @@ pub struct Service {
     /// Another name by which it may be asked for: the file's, beside an alias.
     pub other_name: Option<String>,
     pub engine: EngineHandle,
+    pub grammars: Grammars,
     pub tokenizer: Arc<Tokenizer>,
     pub template: ChatTemplate,
     /// The checkpoint's generation settings, then the command line's.

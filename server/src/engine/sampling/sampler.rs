@@ -7,9 +7,10 @@ use super::candidates::{self, Candidate};
 use super::params::SamplingParams;
 use super::philox::{random_seed, uniform};
 use super::recent::RecentTokens;
+use crate::engine::constraint::{Constraint, ConstraintError};
 
 /// The sampler of one request. Its choices depend on the parameters, the sequence and the logits, and on nothing else.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Sampler {
     params: SamplingParams,
     seed: u64,
@@ -18,6 +19,7 @@ pub struct Sampler {
     recent: RecentTokens,
     /// What the frequency and presence penalties look at.
     output: RecentTokens,
+    constraint: Option<Box<dyn Constraint>>,
 }
 
 /// A chosen token.
@@ -37,12 +39,16 @@ pub struct TokenLogprobs {
 }
 
 /// Why no token could be chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SampleError {
     #[error("the model's logits contain NaN or infinity; its weights or its input are damaged")]
     NotFinite,
-    #[error("no token is left to sample: all have been banned, by `logit_bias`, `min_tokens` or the model itself")]
+    #[error(
+        "no token is left to sample: all have been banned, by `logit_bias`, `min_tokens`, the grammar or the model itself"
+    )]
     NothingLeft,
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
 }
 
 impl Sampler {
@@ -51,7 +57,12 @@ impl Sampler {
         let seed = params.seed.unwrap_or_else(random_seed);
         let width = usize::try_from(params.repeat_last_n).unwrap_or(usize::MAX);
         let (recent, output) = (RecentTokens::new(0, width), RecentTokens::new(prompt_len, usize::MAX));
-        Self { params, seed, prompt_len, recent, output }
+        Self { params, seed, prompt_len, recent, output, constraint: None }
+    }
+
+    /// The same sampler, for tokens that must follow `constraint`.
+    pub fn constrained(self, constraint: Option<Box<dyn Constraint>>) -> Self {
+        Self { constraint, ..self }
     }
 
     /// The seed in use: the request's own, or the one drawn for it.
@@ -69,6 +80,9 @@ impl Sampler {
     /// `banned` tokens are not chosen.
     pub fn sample(&mut self, row: &mut [f32], tokens: &[u32], banned: &[u32]) -> Result<Sample, SampleError> {
         let raw = self.params.logprobs.map(|count| (count, row.to_vec()));
+        if let Some(constraint) = &mut self.constraint {
+            constraint.mask(row)?;
+        }
         self.adjust(row, tokens, banned);
         let max = max_of(row)?;
         let token = if self.params.temperature == 0.0 {
@@ -76,7 +90,22 @@ impl Sampler {
         } else {
             self.draw(row, max, uniform(self.seed, (tokens.len() - self.prompt_len) as u64))
         };
+        if let Some(constraint) = &mut self.constraint {
+            constraint.accept(token)?;
+        }
         Ok(Sample { token, logprobs: raw.map(|(count, raw)| TokenLogprobs::new(&raw, token, count)) })
+    }
+
+    /// Whether the constraint allows nothing more.
+    pub fn is_complete(&self) -> bool {
+        self.constraint.as_ref().is_some_and(|constraint| constraint.is_complete())
+    }
+
+    /// Tokens that the constraint leaves no choice about, taken in as if they had been sampled. None for a request that
+    /// wants log probabilities, since only the model knows them.
+    pub fn forced(&mut self) -> Vec<u32> {
+        let constraint = self.constraint.as_mut().filter(|_| self.params.logprobs.is_none());
+        constraint.map(|constraint| constraint.forced()).unwrap_or_default()
     }
 
     /// Applies bias, bans and penalties. Adds rather than assigns, so that a NaN remains one and is found.

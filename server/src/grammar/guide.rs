@@ -1,0 +1,181 @@
+//! What restricts one answer while it is made: first the model's thoughts, which are free but may have a budget, then the
+//! grammar.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use llguidance::Matcher;
+
+use crate::engine::{Constraint, ConstraintError};
+use crate::text::Tokenizer;
+
+/// The thoughts that come before the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thoughts {
+    /// The text that ends them.
+    pub end: String,
+    /// Tokens after which they are ended. `None`: as long as they take.
+    pub budget: Option<Budget>,
+}
+
+/// How long thoughts may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    pub tokens: usize,
+    /// What is written when the budget is spent: it ends with the text that ends thoughts.
+    pub close: Vec<u32>,
+}
+
+/// What restricts all answers to one request, before any of them begins.
+#[derive(Default)]
+pub struct Guidance {
+    pub thoughts: Option<Thoughts>,
+    /// At its beginning. `None`: any text.
+    pub matcher: Option<Matcher>,
+}
+
+impl Guidance {
+    /// The guide of one more answer; `None` where nothing restricts it.
+    pub fn guide(&self, tokenizer: &Arc<Tokenizer>) -> Option<Box<dyn Constraint>> {
+        let has_budget = self.thoughts.as_ref().is_some_and(|thoughts| thoughts.budget.is_some());
+        if self.matcher.is_none() && !has_budget {
+            return None;
+        }
+        // Deep, since a shallow clone shares a lock with the others on every token.
+        let matcher = self.matcher.as_ref().map(Matcher::deep_clone);
+        Some(Box::new(Guide::new(Arc::clone(tokenizer), self.thoughts.clone(), matcher)))
+    }
+}
+
+/// What restricts one answer.
+pub struct Guide {
+    tokenizer: Arc<Tokenizer>,
+    /// `None` once they have ended, or where there are none.
+    thoughts: Option<Thinking>,
+    /// `None`: the answer is free.
+    matcher: Option<Matcher>,
+    /// Tokens that must come before anything else.
+    pending: VecDeque<u32>,
+}
+
+struct Thinking {
+    thoughts: Thoughts,
+    num_tokens: usize,
+    /// The last bytes, as many as the end may have.
+    tail: Vec<u8>,
+}
+
+impl Guide {
+    /// A guide over tokens of `tokenizer`.
+    pub fn new(tokenizer: Arc<Tokenizer>, thoughts: Option<Thoughts>, matcher: Option<Matcher>) -> Self {
+        let thoughts = thoughts.map(|thoughts| Thinking { thoughts, num_tokens: 0, tail: Vec::new() });
+        Self { tokenizer, thoughts, matcher, pending: VecDeque::new() }
+    }
+
+    /// Takes in a token of the thoughts; ends them where their end is.
+    fn think(&mut self, token: u32) -> Result<(), ConstraintError> {
+        let Some(thinking) = &mut self.thoughts else { return Ok(()) };
+        thinking.num_tokens += 1;
+        thinking.tail.extend_from_slice(self.tokenizer.token_bytes(token));
+        let end = thinking.thoughts.end.as_bytes();
+        if let Some(place) = thinking.tail.windows(end.len()).position(|window| window == end) {
+            let rest = thinking.tail.split_off(place + end.len());
+            self.thoughts = None;
+            return self.begin_answer(&rest);
+        }
+        let kept = thinking.tail.len().min(end.len().saturating_sub(1));
+        thinking.tail.drain(..thinking.tail.len() - kept);
+        let spent = thinking.thoughts.budget.as_ref().filter(|budget| thinking.num_tokens == budget.tokens);
+        if let Some(budget) = spent {
+            self.pending.extend(&budget.close);
+        }
+        Ok(())
+    }
+
+    /// A token may hold the end of the thoughts and what follows. Line ends do not belong to the answer; anything else
+    /// must be what the grammar begins with.
+    fn begin_answer(&mut self, rest: &[u8]) -> Result<(), ConstraintError> {
+        let rest = rest.trim_ascii_start();
+        let Some(matcher) = self.matcher.as_mut().filter(|_| !rest.is_empty()) else { return Ok(()) };
+        let env = matcher.tok_env().map_err(failed)?;
+        matcher.consume_tokens(&env.tokenize_bytes(rest)).map_err(failed)
+    }
+}
+
+impl Constraint for Guide {
+    fn mask(&mut self, row: &mut [f32]) -> Result<(), ConstraintError> {
+        if let Some(next) = self.pending.front() {
+            let logit = row[*next as usize];
+            row.fill(f32::NEG_INFINITY);
+            // Whatever the model thinks of it; but a logit that is not a number is still found.
+            row[*next as usize] = if logit.is_nan() { logit } else { 0.0 };
+            return Ok(());
+        }
+        let Some(matcher) = &mut self.matcher else { return Ok(()) };
+        if self.thoughts.is_some() {
+            // An answer that ended within the thoughts would not be what was asked for.
+            for id in &self.tokenizer.special_tokens().end_of_generation {
+                row[*id as usize] += f32::NEG_INFINITY;
+            }
+            return Ok(());
+        }
+        let mask = matcher.compute_mask_or_eos().map_err(failed)?;
+        mask.iter_unset_entries(|id| {
+            if let Some(logit) = row.get_mut(id) {
+                *logit += f32::NEG_INFINITY;
+            }
+        });
+        // An embedding may have more rows than the vocabulary has tokens.
+        let known = mask.len().min(row.len());
+        row[known..].iter_mut().for_each(|logit| *logit += f32::NEG_INFINITY);
+        Ok(())
+    }
+
+    fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
+        if self.pending.front() == Some(&token) {
+            self.pending.pop_front();
+        }
+        if self.thoughts.is_some() {
+            return self.think(token);
+        }
+        match &mut self.matcher {
+            Some(matcher) if !matcher.is_stopped() => matcher.consume_token(token).map_err(failed),
+            _ => Ok(()),
+        }
+    }
+
+    fn forced(&mut self) -> Vec<u32> {
+        let mut forced = Vec::new();
+        while let Some(token) = self.pending.pop_front() {
+            forced.push(token);
+            // The end is found among these, so this does not fail: the grammar has not begun.
+            if self.thoughts.is_some() && self.think(token).is_err() {
+                return forced;
+            }
+        }
+        if self.thoughts.is_none()
+            && let Some(matcher) = &mut self.matcher
+        {
+            forced.extend(matcher.consume_ff_tokens());
+        }
+        forced
+    }
+
+    fn is_complete(&self) -> bool {
+        self.thoughts.is_none() && self.pending.is_empty() && self.matcher.as_ref().is_some_and(Matcher::is_stopped)
+    }
+}
+
+impl fmt::Debug for Guide {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        let thoughts = self.thoughts.as_ref().map(|thinking| &thinking.thoughts);
+        formatter.debug_struct("Guide").field("thoughts", &thoughts).finish_non_exhaustive()
+    }
+}
+
+fn failed(error: impl fmt::Display) -> ConstraintError {
+    let text = error.to_string();
+    // The first line says what; the rest is the state of the matcher.
+    ConstraintError(text.lines().next().unwrap_or_default().to_owned())
+}

@@ -1,0 +1,153 @@
+//! What restricts an answer, over a real vocabulary and tokens chosen at random: thoughts first, then the grammar.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use taper_models::weights::gguf::Gguf;
+use taper_server::engine::Constraint;
+use taper_server::grammar::{Budget, Grammar, Grammars, Guidance, Thoughts};
+use taper_server::text::{DecodeOptions, EncodeOptions, Tokenizer};
+use taper_tests::fixture;
+
+const MAX_TOKENS: usize = 400;
+
+fn tokenizer() -> Arc<Tokenizer> {
+    let gguf = Gguf::open(&fixture("tiny_gguf/llama.gguf")).unwrap();
+    Arc::new(Tokenizer::from_gguf(&gguf).unwrap())
+}
+
+fn guide(tokenizer: &Arc<Tokenizer>, thoughts: Option<Thoughts>, grammar: Option<&Grammar>) -> Box<dyn Constraint> {
+    let end_tokens = tokenizer.special_tokens().end_of_generation.clone();
+    let grammars = Grammars::new(tokenizer, &end_tokens).unwrap();
+    let matcher = grammar.map(|grammar| grammars.matcher(grammar).unwrap());
+    Guidance { thoughts, matcher }.guide(tokenizer).expect("something restricts it")
+}
+
+/// Tokens that the constraint allows.
+fn allowed(guide: &mut Box<dyn Constraint>, tokenizer: &Tokenizer) -> Vec<u32> {
+    let mut row = vec![0.0; tokenizer.vocab_size()];
+    guide.mask(&mut row).unwrap();
+    (0..).zip(&row).filter(|(_, logit)| **logit == 0.0).map(|(id, _)| id).collect()
+}
+
+/// An answer of tokens chosen by `choose`; `None` if it did not come to an end.
+fn answer(
+    guide: &mut Box<dyn Constraint>,
+    tokenizer: &Tokenizer,
+    skips_forced: bool,
+    mut choose: impl FnMut(&[u32]) -> u32,
+) -> Option<String> {
+    let mut tokens = Vec::new();
+    while tokens.len() < MAX_TOKENS {
+        let allowed = allowed(guide, tokenizer);
+        let token = choose(&allowed);
+        assert!(allowed.contains(&token));
+        if tokenizer.is_end_of_generation(token) {
+            return Some(decode(tokenizer, &tokens));
+        }
+        guide.accept(token).unwrap();
+        tokens.push(token);
+        if skips_forced {
+            tokens.extend(guide.forced());
+        }
+        if guide.is_complete() {
+            return Some(decode(tokenizer, &tokens));
+        }
+    }
+    None
+}
+
+fn decode(tokenizer: &Tokenizer, tokens: &[u32]) -> String {
+    tokenizer.decode(tokens, DecodeOptions { skip_special: false, starts_text: false })
+}
+
+fn schema() -> Grammar {
+    Grammar::JsonSchema(json!({
+        "type": "object",
+        "properties": { "a": { "type": "array", "items": { "enum": [1, "x", null, "ü"] }, "maxItems": 3 }, "b": { "type": "boolean" } },
+        "required": ["a"],
+        "additionalProperties": false,
+    }))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_allowed_tokens_make_json_that_follows_the_schema(
+        picks in prop::collection::vec(any::<prop::sample::Index>(), MAX_TOKENS),
+        skips_forced in any::<bool>(),
+    ) {
+        let tokenizer = tokenizer();
+        let mut picks = picks.into_iter();
+        let text = answer(&mut guide(&tokenizer, None, Some(&schema())), &tokenizer, skips_forced, |allowed| {
+            *picks.next().expect("one for each token").get(allowed)
+        });
+        if let Some(text) = text {
+            let value: Value = serde_json::from_str(&text).map_err(|error| TestCaseError::fail(format!("{error}: {text}")))?;
+            prop_assert!(value["a"].as_array().is_some_and(|items| items.len() <= 3), "{}", value);
+        }
+    }
+}
+
+#[test]
+fn the_grammar_begins_after_the_thoughts() {
+    let tokenizer = tokenizer();
+    let thoughts = Thoughts { end: "</think>".to_owned(), budget: None };
+    let mut guide = guide(&tokenizer, Some(thoughts), Some(&Grammar::Choice(vec!["yes".to_owned()])));
+    let text = "no, not yet</think>";
+    for token in tokenizer.encode(text, EncodeOptions { add_special: false, parse_special: false }).unwrap() {
+        let allowed = allowed(&mut guide, &tokenizer);
+        assert!(allowed.contains(&token), "thoughts are free");
+        assert!(!allowed.iter().any(|id| tokenizer.is_end_of_generation(*id)), "the answer is still to come");
+        guide.accept(token).unwrap();
+    }
+    let rest = answer(&mut guide, &tokenizer, true, |allowed| allowed[0]);
+    assert_eq!(rest.as_deref(), Some("yes"));
+}
+
+#[test]
+fn thoughts_over_their_budget_are_closed() {
+    let tokenizer = tokenizer();
+    let options = EncodeOptions { add_special: false, parse_special: false };
+    let close = tokenizer.encode("</think>", options).unwrap();
+    let budget = Some(Budget { tokens: 3, close: close.clone() });
+    let thoughts = Thoughts { end: "</think>".to_owned(), budget };
+    let thought = tokenizer.encode("a", options).unwrap()[0];
+    for skips_forced in [true, false] {
+        let mut guide = guide(&tokenizer, Some(thoughts.clone()), None);
+        for _ in 0..3 {
+            guide.accept(thought).unwrap();
+        }
+        if skips_forced {
+            assert_eq!(guide.forced(), close);
+        } else {
+            for token in &close {
+                assert_eq!(allowed(&mut guide, &tokenizer), [*token]);
+                guide.accept(*token).unwrap();
+            }
+        }
+        assert_eq!(allowed(&mut guide, &tokenizer).len(), tokenizer.vocab_size(), "the answer is free");
+    }
+}
+
+#[test]
+fn an_equal_grammar_starts_from_its_beginning() {
+    let tokenizer = tokenizer();
+    let end_tokens = tokenizer.special_tokens().end_of_generation.clone();
+    let grammars = Grammars::new(&tokenizer, &end_tokens).unwrap();
+    let grammar = Grammar::Regex("ab".to_owned());
+    for _ in 0..3 {
+        let guidance = Guidance { matcher: Some(grammars.matcher(&grammar).unwrap()), ..Guidance::default() };
+        let mut guide = guidance.guide(&tokenizer).unwrap();
+        assert_eq!(answer(&mut guide, &tokenizer, true, |allowed| allowed[0]).as_deref(), Some("ab"));
+    }
+}
+
+#[test]
+fn a_grammar_of_more_than_a_mebibyte_is_refused_before_it_is_read() {
+    let grammars = Grammars::new(&tokenizer(), &[2]).unwrap();
+    let error = grammars.matcher(&Grammar::Lark("x".repeat((1 << 20) + 1))).err().expect("too large");
+    assert_eq!(error.to_string(), "it has 1048577 bytes; at most 1048576 are taken");
+}
