@@ -1,0 +1,5 @@
+//! Models by name: what a name means, where downloaded files lie, which of them make a model. Knows no network.
+
+pub mod cache;
+pub mod name;
+pub mod scan;
