@@ -10,4 +10,5 @@ pub mod http;
 pub mod loading;
 pub mod runner;
 pub mod settings;
+pub mod store;
 pub mod text;
