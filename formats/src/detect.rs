@@ -17,7 +17,7 @@ pub struct Detected {
 /// calls in words.
 pub fn detect(template: &str) -> Detected {
     let holds = |signs: &&[&str]| signs.iter().all(|sign| template.contains(sign));
-    let of = |format: &&&Format| format.signs.iter().any(|signs| holds(signs));
+    let of = |format: &&&Format| format.signs.iter().any(&holds);
     let formats = families::all();
     let format = formats.iter().find(of).unwrap_or(&formats[formats.len() - 1]);
     Detected { format, reasoning: reasoning::detect(template, format) }

@@ -11,6 +11,7 @@
 mod detect;
 mod families;
 mod format;
+mod grammar;
 mod marker;
 mod parser;
 mod piece;
@@ -24,6 +25,7 @@ mod word;
 pub use detect::{Detected, detect};
 pub use families::{all, by_name};
 pub use format::{Format, IdStyle};
+pub use grammar::{Choice, GrammarError, GrammarOptions, Thoughts, call_grammar};
 pub use parser::{Options, Parser};
 pub use piece::Piece;
 pub use reasoning::{ReasoningFormat, by_name as reasoning_by_name};

@@ -167,7 +167,7 @@ impl Parser {
             Mark::EndThink | Mark::Drop => self.state = State::text(Prose::after_marker()),
             Mark::Calls => {
                 let opener = marks.texts[hit];
-                self.calls.raw = space + opener;
+                self.calls.raw = [space.as_str(), opener].concat();
                 self.open(Some(opener), None);
             }
         }
@@ -374,6 +374,28 @@ impl Marks {
                 self.format.openers().filter(|(text, _)| *text == opener).map(|(_, syntax)| syntax).collect()
             }
             None => self.bare.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Marks;
+
+    /// The matcher relies on it.
+    #[test]
+    fn no_marker_begins_another() {
+        for format in crate::all() {
+            let marks = Marks::new(format, format.reasoning(), true, false);
+            for list in [&marks.first, &marks.thoughts] {
+                let begins = |(at, text): (usize, &&str)| {
+                    list.texts
+                        .iter()
+                        .enumerate()
+                        .any(|(other, longer)| other != at && longer != text && longer.starts_with(*text))
+                };
+                assert!(!list.texts.iter().enumerate().any(begins), "{}: {:?}", format.name, list.texts);
+            }
         }
     }
 }

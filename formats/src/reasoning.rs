@@ -13,13 +13,15 @@ pub struct ReasoningFormat {
     pub anywhere: bool,
     /// What is put around the answer, and belongs to no text.
     pub around_answer: &'static [&'static str],
-    /// Strings that may be special tokens and must stay visible in the text given to the parser.
+    /// What stands between the end of thoughts and a call, but for white space.
+    pub before_call: &'static str,
+    /// The special tokens of these strings, where they are not special tokens as a whole.
     pub tokens: &'static [&'static str],
 }
 
 impl ReasoningFormat {
     const fn tags(name: &'static str, start: &'static str, end: &'static str) -> Self {
-        Self { name, start, end, anywhere: false, around_answer: &[], tokens: &[] }
+        Self { name, start, end, anywhere: false, around_answer: &[], before_call: "", tokens: &[] }
     }
 
     /// Whether this model thinks.
@@ -49,9 +51,11 @@ impl ReasoningFormat {
 
     /// Strings that may be special tokens of the vocabulary and must stay visible in the text given to the parser.
     pub fn markers(&self) -> Vec<&'static str> {
-        let whole = [self.start, self.end].into_iter().filter(|tag| !tag.is_empty());
-        let mut markers: Vec<_> = if self.tokens.is_empty() { whole.collect() } else { self.tokens.to_vec() };
-        markers.extend(self.around_answer);
+        if !self.tokens.is_empty() {
+            return self.tokens.to_vec();
+        }
+        let mut markers = [&[self.start, self.end], self.around_answer].concat();
+        markers.retain(|marker| !marker.is_empty());
         markers
     }
 }
@@ -90,18 +94,21 @@ pub(crate) static GEMMA4: ReasoningFormat = ReasoningFormat {
 };
 pub(crate) static HARMONY: ReasoningFormat = ReasoningFormat {
     anywhere: true,
+    before_call: "<|start|>assistant",
     tokens: &["<|start|>", "<|channel|>", "<|message|>", "<|end|>"],
     ..ReasoningFormat::tags("harmony", "<|channel|>analysis<|message|>", "<|end|>")
 };
 pub(crate) static KIMI_K3: ReasoningFormat = ReasoningFormat {
     anywhere: true,
     around_answer: &["<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"],
+    before_call: "<|open|>response<|sep|><|close|>response<|sep|>",
     tokens: &["<|open|>", "<|close|>", "<|sep|>"],
     ..ReasoningFormat::tags("kimi_k3", "<|open|>think<|sep|>", "<|close|>think<|sep|>")
 };
 pub(crate) static SOLAR: ReasoningFormat = ReasoningFormat {
     anywhere: true,
     around_answer: &["<|begin|>assistant", "<|content|>", "<|end|>"],
+    before_call: "<|begin|>assistant",
     tokens: &["<|begin|>", "<|content|>", "<|think|>", "<|end|>"],
     ..ReasoningFormat::tags("solar", "<|think|>", "<|end|>")
 };

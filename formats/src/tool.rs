@@ -36,23 +36,38 @@ impl Tool {
     /// What the schema says of a parameter.
     pub(crate) fn kind(&self, parameter: &str) -> Kind {
         match self.parameters.get("properties").and_then(|properties| properties.get(parameter)) {
-            Some(schema) => kind(schema, &self.parameters, 0),
+            Some(schema) => kind_of(schema, &self.parameters),
             None => Kind::Unknown,
         }
     }
 }
 
+/// The schema itself, or what it refers to.
+pub(crate) fn resolve<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    let mut schema = schema;
+    for _ in 0..MAX_DEPTH {
+        let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+        match target.and_then(|pointer| root.pointer(pointer)) {
+            Some(target) => schema = target,
+            None => break,
+        }
+    }
+    schema
+}
+
 /// References may go in circles, so not for ever.
 const MAX_DEPTH: usize = 8;
 
-fn kind(schema: &Value, root: &Value, depth: usize) -> Kind {
+/// What a value of this schema, a part of `root`, may be.
+pub(crate) fn kind_of(schema: &Value, root: &Value) -> Kind {
+    kind_within(schema, root, 0)
+}
+
+fn kind_within(schema: &Value, root: &Value, depth: usize) -> Kind {
     if depth > MAX_DEPTH {
         return Kind::Unknown;
     }
-    if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
-        let target = target.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
-        return target.map_or(Kind::Unknown, |target| kind(target, root, depth + 1));
-    }
+    let schema = resolve(schema, root);
     if let Some(types) = schema.get("type") {
         return of_types(types);
     }
@@ -63,7 +78,8 @@ fn kind(schema: &Value, root: &Value, depth: usize) -> Kind {
         return if value.is_string() { Kind::Text } else { Kind::NoText };
     }
     let branches = ["anyOf", "oneOf"].iter().find_map(|key| schema.get(key)?.as_array());
-    branches.map_or(Kind::Unknown, |branches| together(branches.iter().map(|branch| kind(branch, root, depth + 1))))
+    branches
+        .map_or(Kind::Unknown, |branches| together(branches.iter().map(|branch| kind_within(branch, root, depth + 1))))
 }
 
 fn of_types(types: &Value) -> Kind {

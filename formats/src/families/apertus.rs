@@ -15,7 +15,7 @@ pub(crate) static APERTUS: Format = Format {
         close: "<|tools_suffix|>",
         bare: false,
         keys: &NAME_ONLY,
-        written: JsonWritten { list: true, pad: "", separator: ", " },
+        written: JsonWritten::LIST,
     })],
     tokens: &["<|tools_prefix|>", "<|tools_suffix|>"],
     ends_reasoning: true,

@@ -2,7 +2,7 @@
 
 use crate::format::{Format, Syntax};
 use crate::reasoning;
-use crate::shapes::{Json, JsonWritten, Keys};
+use crate::shapes::{Bit, Json, JsonWritten, Keys};
 
 /// Their `tool_call_id` counts from 0 in every answer, and templates number calls themselves: no identifier for clients.
 static KEYS: Keys = Keys { name: &["tool_name"], arguments: &["parameters"], id: &[] };
@@ -16,7 +16,12 @@ pub(crate) static COHERE_COMMAND3: Format = Format {
         close: "<|END_ACTION|>",
         bare: false,
         keys: &KEYS,
-        written: JsonWritten { list: true, pad: "", separator: ",\n    " },
+        written: JsonWritten {
+            around: ("[\n    ", "\n]"),
+            separator: ",\n    ",
+            before_name: &[Bit::Text("\"tool_call_id\": \""), Bit::Pattern("[0-9]+"), Bit::Text("\", ")],
+            ..JsonWritten::LIST
+        },
     })],
     tokens: &["<|START_ACTION|>", "<|END_ACTION|>"],
     ends_reasoning: true,
@@ -27,12 +32,13 @@ pub(crate) static COHERE_COMMAND3: Format = Format {
 pub(crate) static COHERE_COMMAND_R: Format = Format {
     name: "cohere_command_r",
     families: "Command R, Command R+",
+    reasoning: &reasoning::NONE,
     syntaxes: &[Syntax::Json(Json {
         open: &["Action: ```json", "Action:\n```json"],
         close: "```",
         bare: false,
         keys: &KEYS,
-        written: JsonWritten { list: true, pad: "\n", separator: ",\n    " },
+        written: JsonWritten { around: ("\n[\n    ", "\n]"), separator: ",\n    ", ..JsonWritten::LIST },
     })],
     signs: &[&["Action:", "```json", "tool_name"]],
     ..Format::DEFAULT

@@ -66,6 +66,8 @@ const fn dsml(open: &'static [&'static str], close: &'static str) -> Params {
         says_text: Some((" string=\"true", " string=\"false")),
         written: ParamsWritten {
             after_open: "\n",
+            text_attributes: &[Bit::Text("\" string=\"true")],
+            other_attributes: &[Bit::Text("\" string=\"false")],
             after_name: "\n",
             after_value: "\n",
             after_call: "\n",

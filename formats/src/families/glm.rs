@@ -18,7 +18,7 @@ const TOKENS: &[&str] = &["<tool_call>", "</tool_call>", "<arg_key>", "</arg_key
 
 pub(crate) static GLM45: Format = Format {
     name: "glm45",
-    families: "GLM 4.5 and 4.6, Ling 3, Laguna XS",
+    families: "GLM 4.5 and 4.6, Laguna XS",
     syntaxes: &[Syntax::Params(Params {
         written: ParamsWritten {
             after_name: "\n",
@@ -34,12 +34,31 @@ pub(crate) static GLM45: Format = Format {
     ..Format::DEFAULT
 };
 
+pub(crate) static LING3: Format = Format {
+    name: "ling3",
+    families: "Ling 3",
+    syntaxes: &[Syntax::Params(Params {
+        written: ParamsWritten {
+            after_name: "\n",
+            after_key: "\n",
+            before_call_end: "\n",
+            separator: "\n",
+            ..ParamsWritten::DEFAULT
+        },
+        ..PARAMS
+    })],
+    tokens: TOKENS,
+    signs: &[&["<arg_key>", "<|role_end|>"]],
+    ..Format::DEFAULT
+};
+
 pub(crate) static GLM47: Format = Format {
     name: "glm47",
     families: "GLM 4.7, Spark 2.5, Laguna S",
     syntaxes: &[Syntax::Params(PARAMS)],
     tokens: TOKENS,
-    signs: &[&["</arg_key><arg_value>"], &["'</arg_key>' ~ '<arg_value>'"]],
+    // The last is Laguna's, whose tags are written one by one.
+    signs: &[&["</arg_key><arg_value>"], &["\"<arg_key>\" ~ k ~ \"</arg_key>\" -"]],
     ..Format::DEFAULT
 };
 

@@ -14,7 +14,7 @@ pub(crate) static GRANITE: Format = Format {
         close: "",
         bare: false,
         keys: &KEYS,
-        written: JsonWritten { list: true, pad: "", separator: ", " },
+        written: JsonWritten::LIST,
     })],
     tokens: &["<|tool_call|>"],
     signs: &[&["<|tool_call|>"]],

@@ -9,7 +9,7 @@ pub(super) const SYNTAXES: &[Syntax] = &[Syntax::Json(Json {
     close: "</tool_call>",
     bare: false,
     keys: &KEYS,
-    written: JsonWritten { list: false, pad: "\n", separator: "\n" },
+    written: JsonWritten { around: ("\n", "\n"), one_call: true, separator: "\n", ..JsonWritten::LIST },
 })];
 pub(super) const TOKENS: &[&str] = &["<tool_call>", "</tool_call>"];
 

@@ -2,7 +2,7 @@
 
 use crate::format::{Format, IdStyle, Syntax};
 use crate::reasoning;
-use crate::shapes::{Bit, Header, Named, Params};
+use crate::shapes::{Bit, Header, Named, Params, ParamsWritten};
 
 /// `functions.name:0`, which is the identifier as a whole.
 fn header(text: &str) -> Option<Header> {
@@ -54,6 +54,16 @@ pub(crate) static KIMI_K3: Format = Format {
         value_end: "<|close|>argument<|sep|>",
         call_end: "<|close|>call<|sep|>",
         says_text: Some((" type=\"string", " type=\"")),
+        written: ParamsWritten {
+            name_attributes: &[Bit::Text("\" index=\""), Bit::Pattern("[0-9]+"), Bit::Text("\"")],
+            text_attributes: &[Bit::Text("\" type=\"string\"")],
+            other_attributes: &[
+                Bit::Text("\" type=\""),
+                Bit::Pattern("number|boolean|array|object|null"),
+                Bit::Text("\""),
+            ],
+            ..ParamsWritten::DEFAULT
+        },
         ..Params::DEFAULT
     })],
     tokens: &["<|open|>", "<|close|>", "<|sep|>"],

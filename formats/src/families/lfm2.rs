@@ -12,13 +12,7 @@ pub(crate) static LFM2: Format = Format {
     families: "LFM2, LFM2.5",
     syntaxes: &[
         Syntax::Pythonic(Pythonic { open: OPEN, close: CLOSE, bare: false, brackets: true }),
-        Syntax::Json(Json {
-            open: OPEN,
-            close: CLOSE,
-            bare: false,
-            keys: &KEYS,
-            written: JsonWritten { list: true, pad: "", separator: ", " },
-        }),
+        Syntax::Json(Json { open: OPEN, close: CLOSE, bare: false, keys: &KEYS, written: JsonWritten::LIST }),
     ],
     tokens: &["<|tool_call_start|>", "<|tool_call_end|>"],
     ends_reasoning: true,

@@ -1,4 +1,4 @@
-//! Families with a list of JSON between tags of their own: Nemotron Nano 2, Apriel.
+//! Families with a list of JSON after a marker of their own: Nemotron Nano 2, Apriel, Firefunction 2.
 
 use super::KEYS;
 use crate::format::{Format, Syntax};
@@ -13,7 +13,7 @@ pub(crate) static NEMOTRON_V2: Format = Format {
         close: "</TOOLCALL>",
         bare: false,
         keys: &KEYS,
-        written: JsonWritten { list: true, pad: "", separator: ", " },
+        written: JsonWritten::LIST,
     })],
     tokens: &["<TOOLCALL>", "</TOOLCALL>"],
     signs: &[&["<TOOLCALL>"]],
@@ -29,9 +29,24 @@ pub(crate) static APRIEL: Format = Format {
         close: "</tool_calls>",
         bare: false,
         keys: &KEYS,
-        written: JsonWritten { list: true, pad: "", separator: ", " },
+        written: JsonWritten::LIST,
     })],
     tokens: &["<tool_calls>", "</tool_calls>"],
     signs: &[&["<tool_calls>"]],
+    ..Format::DEFAULT
+};
+
+pub(crate) static FIREFUNCTION_V2: Format = Format {
+    name: "firefunction_v2",
+    families: "Firefunction 2",
+    reasoning: &reasoning::NONE,
+    syntaxes: &[Syntax::Json(Json {
+        open: &["functools"],
+        close: "",
+        bare: false,
+        keys: &KEYS,
+        written: JsonWritten::LIST,
+    })],
+    signs: &[&["functools["]],
     ..Format::DEFAULT
 };

@@ -14,7 +14,7 @@ pub(crate) static LLAMA3_JSON: Format = Format {
         close: "",
         bare: true,
         keys: &KEYS,
-        written: JsonWritten { list: false, pad: "", separator: "; " },
+        written: JsonWritten { around: ("", ""), separator: "; ", ..JsonWritten::LIST },
     })],
     tokens: &["<|python_tag|>"],
     signs: &[&["<|python_tag|>"], &["{\"name\": function name, \"parameters\":"], &["<|eom_id|>", "\"parameters\": "]],

@@ -38,7 +38,7 @@ pub(crate) static MINIMAX_M1: Format = Format {
         close: "</tool_calls>",
         bare: false,
         keys: &KEYS,
-        written: JsonWritten { list: false, pad: "\n", separator: "\n" },
+        written: JsonWritten { around: ("\n", "\n"), separator: "\n", ..JsonWritten::LIST },
     })],
     tokens: &["<tool_calls>", "</tool_calls>"],
     signs: &[&["<tool_calls>", "<beginning_of_sentence>"]],

@@ -28,7 +28,14 @@ const LIST: Syntax = Syntax::Json(Json {
     close: "",
     bare: false,
     keys: &KEYS,
-    written: JsonWritten { list: true, pad: "", separator: ", " },
+    written: JsonWritten {
+        after_arguments: &[Bit::Optional(&[
+            Bit::Text(", \"id\": \""),
+            Bit::Pattern("[a-zA-Z0-9]{9}"),
+            Bit::Text("\""),
+        ])],
+        ..JsonWritten::LIST
+    },
 });
 
 pub(crate) static MISTRAL: Format = Format {
@@ -40,7 +47,6 @@ pub(crate) static MISTRAL: Format = Format {
     tokens: &["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"],
     ends_reasoning: true,
     signs: &[&["[TOOL_CALLS]", "[ARGS]"]],
-    ..Format::DEFAULT
 };
 
 pub(crate) static MISTRAL_LIST: Format = Format {
@@ -52,5 +58,4 @@ pub(crate) static MISTRAL_LIST: Format = Format {
     tokens: &["[TOOL_CALLS]"],
     ends_reasoning: true,
     signs: &[&["[TOOL_CALLS]"]],
-    ..Format::DEFAULT
 };

@@ -30,7 +30,7 @@ use crate::shapes::Keys;
 static KEYS: Keys = Keys { name: &["name"], arguments: &["arguments", "parameters"], id: &[] };
 
 /// The special ones first: a template is of the first format whose signs it holds.
-static ALL: [&Format; 36] = [
+static ALL: [&Format; 39] = [
     &openai::OPENAI,
     &kimi::KIMI_K3,
     &kimi::KIMI_K2,
@@ -45,6 +45,7 @@ static ALL: [&Format; 36] = [
     &seed_oss::SEED_OSS,
     &qwen3_xml::QWEN3_XML,
     &glm::HY3,
+    &glm::LING3,
     &glm::GLM47,
     &glm::GLM45,
     &minicpm::MINICPM5,
@@ -58,6 +59,8 @@ static ALL: [&Format; 36] = [
     &granite::GRANITE4,
     &lists::NEMOTRON_V2,
     &lists::APRIEL,
+    &lists::FIREFUNCTION_V2,
+    &gigachat::GIGACHAT31,
     &gigachat::GIGACHAT3,
     &functionary::FUNCTIONARY_V31,
     &lfm2::LFM2,

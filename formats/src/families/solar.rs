@@ -18,6 +18,7 @@ pub(crate) static SOLAR_OPEN: Format = Format {
     syntaxes: &[Syntax::Named(Named {
         open: &["<|tool_calls|>"],
         close: "<|calls|>",
+        close_ends_answer: true,
         call: "<|tool_call:begin|>",
         arguments: "<|tool_call:args|>",
         header,

@@ -32,8 +32,4 @@ impl Between {
         free.push_str(&self.0.release());
         Found::Other(free)
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }

@@ -76,8 +76,12 @@ impl Harmony {
         let At::Header(header) = &self.at else { return };
         if header.ends_with(HEADER_ENDS) {
             self.begin(calls);
-        } else if !may_be_header(header.trim_start()) || header.len() > MAX_HEADER {
-            // A model that was not taught channels, or forgot them.
+        } else if header.len() > MAX_HEADER {
+            let text = std::mem::take(&mut calls.raw);
+            calls.pieces.text(&text);
+            self.at = message(Body::Text);
+        } else if !may_be_header(header.trim_start()) {
+            // A model that was not taught channels, or forgot them. A marker may begin with the last character.
             self.at = message(Body::Text);
             let text = std::mem::take(&mut calls.raw);
             text.chars().for_each(|c| self.feed(c, calls));

@@ -4,7 +4,7 @@
 
 use super::between::{Between, Found};
 use super::json_call::{Call, Keys};
-use super::{Calls, Step};
+use super::{Bit, Calls, Step};
 
 #[derive(Debug)]
 pub(crate) struct Json {
@@ -21,12 +21,21 @@ pub(crate) struct Json {
 
 #[derive(Debug)]
 pub(crate) struct JsonWritten {
-    /// Calls are in a list.
-    pub list: bool,
-    /// What stands around the JSON.
-    pub pad: &'static str,
-    /// What stands between calls, or between whole sections where `close` ends each call.
+    /// What stands within the markers, before and after the calls.
+    pub around: (&'static str, &'static str),
+    /// A section holds one call.
+    pub one_call: bool,
+    /// What stands between calls, or between sections of one call.
     pub separator: &'static str,
+    /// Members before the name and after the arguments.
+    pub before_name: &'static [Bit],
+    pub after_arguments: &'static [Bit],
+}
+
+impl JsonWritten {
+    /// One list.
+    pub const LIST: Self =
+        Self { around: ("[", "]"), one_call: false, separator: ", ", before_name: &[], after_arguments: &[] };
 }
 
 #[derive(Debug)]

@@ -10,6 +10,8 @@ pub(crate) struct Named {
     pub open: &'static [&'static str],
     /// What ends the section.
     pub close: &'static str,
+    /// That ends the answer, too, so the model's text may come without it.
+    pub close_ends_answer: bool,
     /// What begins a call.
     pub call: &'static str,
     /// What stands between the name and the arguments; empty where their bracket does.
@@ -56,6 +58,7 @@ impl Named {
     pub const DEFAULT: Self = Self {
         open: &[],
         close: "",
+        close_ends_answer: false,
         call: "",
         arguments: "",
         header: Header::name,

@@ -4,7 +4,7 @@
 //! it is.
 
 use super::between::{Between, Found};
-use super::{Calls, Step};
+use super::{Bit, Calls, Step};
 use crate::marker::Matcher;
 use crate::tool::Kind;
 use crate::value::{self, JSON, PYTHON};
@@ -41,9 +41,14 @@ pub(crate) struct ParamsWritten {
     /// A section holds one call.
     pub one_call: bool,
     pub after_open: &'static str,
+    /// Attributes after the name, and after a key whose value is text or is none.
+    pub name_attributes: &'static [Bit],
+    pub text_attributes: &'static [Bit],
+    pub other_attributes: &'static [Bit],
     pub after_name: &'static str,
     pub after_key: &'static str,
     pub after_value: &'static str,
+    pub before_call_end: &'static str,
     pub after_call: &'static str,
     /// Between sections, or calls that stand alone.
     pub separator: &'static str,
@@ -73,9 +78,13 @@ impl ParamsWritten {
     pub const DEFAULT: Self = Self {
         one_call: false,
         after_open: "",
+        name_attributes: &[],
+        text_attributes: &[],
+        other_attributes: &[],
         after_name: "",
         after_key: "",
         after_value: "",
+        before_call_end: "",
         after_call: "",
         separator: "",
     };
