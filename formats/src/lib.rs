@@ -13,6 +13,7 @@ mod families;
 mod format;
 mod grammar;
 mod marker;
+mod marks;
 mod parser;
 mod piece;
 mod prose;
@@ -23,7 +24,7 @@ mod value;
 mod word;
 
 pub use detect::{Detected, detect};
-pub use families::{all, by_name};
+pub use families::{all, by_name, instructions};
 pub use format::{Format, IdStyle};
 pub use grammar::{Choice, GrammarError, GrammarOptions, Thoughts, call_grammar};
 pub use parser::{Options, Parser};

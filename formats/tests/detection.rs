@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use taper_formats::{by_name, detect};
+use taper_formats::{all, by_name, detect};
 
 use crate::support::fixture;
 
@@ -46,5 +46,16 @@ fn a_template_without_signs_falls_back_to_plain() {
 #[test]
 fn a_format_is_found_by_its_name() {
     assert_eq!(by_name("kimi_k2").map(|format| format.name), Some("kimi_k2"));
+    assert_eq!(by_name("qwen3_coder").map(|format| format.name), Some("qwen3_xml"));
     assert!(by_name("no such format").is_none());
+}
+
+#[test]
+fn every_format_is_in_the_documentation() {
+    let path = format!("{}/../docs/formats.md", env!("CARGO_MANIFEST_DIR"));
+    let documentation = std::fs::read_to_string(path).unwrap();
+    for format in all() {
+        let row = format!("| `{}` | {} |", format.name, format.families);
+        assert!(documentation.contains(&row), "docs/formats.md lacks: {row}");
+    }
 }

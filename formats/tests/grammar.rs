@@ -170,11 +170,26 @@ fn another_type_is_refused() {
 #[test]
 fn an_answer_may_hold_calls_or_text_where_the_choice_is_free() {
     for (file, format, text) in recorded(&["text before a call", "text", "one call"]) {
-        // Bare JSON does not follow text.
-        let check =
-            Check::new(&format, &tools(), Choice::Auto, Thoughts::MayCome(by_name(&format).unwrap().reasoning()), true);
+        let thoughts = Thoughts::MayCome(by_name(&format).unwrap().reasoning());
+        let check = Check::new(&format, &tools(), Choice::Auto, thoughts, true);
         assert!(check.accepts(&text), "{file}: {text}\n{}", check.grammar);
-        assert!(!check.accepts(&text.replace("get_weather", "rm")) || !text.contains("get_weather"), "{file}");
+        // Bare JSON that calls none of the tools is text.
+        if text.contains("get_weather") && format != "llama3_json" {
+            assert!(!check.accepts(&text.replace("get_weather", "rm")), "{file}: {text}\n{}", check.grammar);
+        }
+    }
+}
+
+#[test]
+fn json_and_lists_that_are_no_calls_pass_where_calls_have_no_marker() {
+    let cases = [
+        ("llama3_json", "{\"name\": \"Ada\"}", "{\"name\": \"noop\", \"parameters\": {}}"),
+        ("pythonic", "[noon(1), 2]", "[noop(), get_weather(city=\"Paris\")]"),
+    ];
+    for (format, text, call) in cases {
+        let check = Check::new(format, &tools(), Choice::Auto, Thoughts::None, false);
+        assert!(check.accepts(text) && check.accepts(call), "{format}\n{}", check.grammar);
+        assert!(!check.accepts(&call[..call.len() - 1]), "{format}\n{}", check.grammar);
     }
 }
 

@@ -6,10 +6,16 @@ use taper_formats::{Options, Parser, Piece, all};
 
 use crate::support::{Setup, fixture, joined};
 
+/// A word that no syntax has.
+const WITNESS: &str = "zebra";
+
 /// Bits of answers of all formats.
-fn bits() -> Vec<String> {
+fn bits(with_thoughts: bool) -> Vec<String> {
     let mut bits: Vec<String> = all().iter().flat_map(|format| format.markers()).map(ToString::to_string).collect();
-    bits.extend(all().iter().flat_map(|format| format.reasoning().markers()).map(ToString::to_string));
+    if with_thoughts {
+        bits.extend(all().iter().flat_map(|format| format.reasoning().markers()).map(ToString::to_string));
+    }
+    bits.push(WITNESS.to_owned());
     let syntax = "{|}|[|]|(|)|\"|'|,|:|=|;|\\|\n| |name|arguments|get_weather|noop|city|days|Paris|12|true|None|é🦀|<|>|/|\\u|\
         {\"name\": \"noop\", \"arguments\": {}}|{\"name\": \"get_weather\", \"parameters\": {\"city\": \"|<function=noop>|\
         <function=get_weather>|<parameter=city>|</parameter>|</function>|<arg_value>|[ARGS]{|call:noop{}|functions.noop:0|\
@@ -20,8 +26,8 @@ fn bits() -> Vec<String> {
     bits
 }
 
-fn answers() -> impl Strategy<Value = (String, Vec<usize>, bool)> {
-    let text = prop::collection::vec(prop::sample::select(bits()), 0..24).prop_map(|bits| bits.concat());
+fn answers(with_thoughts: bool) -> impl Strategy<Value = (String, Vec<usize>, bool)> {
+    let text = prop::collection::vec(prop::sample::select(bits(with_thoughts)), 0..24).prop_map(|bits| bits.concat());
     let cuts = prop::collection::vec(any::<usize>(), 0..6);
     (text, cuts, any::<bool>())
 }
@@ -35,10 +41,10 @@ fn parts<'a>(text: &'a str, cuts: &[usize]) -> Vec<&'a str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-    fn cuts_change_nothing_and_whole_calls_hold_json((text, cuts, in_thoughts) in answers()) {
+    fn cuts_change_nothing_and_whole_calls_hold_json((text, cuts, in_thoughts) in answers(true)) {
         for format in all() {
             let mut setup = Setup::of(format.name);
             setup.options.starts_in_reasoning = in_thoughts;
@@ -56,6 +62,18 @@ proptest! {
             let setup = Setup::of(case["format"].as_str().unwrap());
             let whole = num_calls(&joined(setup.parse([text])));
             prop_assert!(num_calls(&joined(setup.parse([&text[..*cut.get(&places)]]))) <= whole);
+        }
+    }
+
+    #[test]
+    fn without_a_call_no_word_is_lost((text, cuts, _) in answers(false)) {
+        // Headers of harmony are markup.
+        for format in all().iter().filter(|format| format.name != "openai") {
+            let pieces = joined(Setup::of(format.name).parse(parts(&text, &cuts)));
+            if pieces.iter().all(|piece| piece.get("call").is_none()) {
+                let kept: String = pieces.iter().flat_map(|piece| piece.as_object().unwrap().values()).flat_map(Value::as_str).collect();
+                prop_assert_eq!(kept.matches(WITNESS).count(), text.matches(WITNESS).count(), "{}: {}", format.name, kept);
+            }
         }
     }
 
@@ -92,7 +110,7 @@ fn a_megabyte_is_read_in_linear_time() {
 #[test]
 fn no_format_is_slow_with_any_character() {
     for format in all() {
-        REPEATED.iter().for_each(|repeated| feed_repeatedly(format.name, repeated, 1 << 15));
+        REPEATED.iter().for_each(|repeated| feed_repeatedly(format.name, repeated, 1 << 13));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The rules that one must know to use the parser, each by an example.
 
 use serde_json::{Value, json};
+use taper_formats::{Piece, by_name, instructions};
 
 use crate::support::Setup;
 
@@ -103,6 +104,48 @@ fn empty_thoughts_are_no_piece() {
 }
 
 #[test]
+fn a_second_call_has_the_next_index() {
+    let setup = Setup::of("hermes");
+    let call = "<tool_call>{\"name\": \"noop\"}</tool_call>\n";
+    let indices: Vec<_> = setup
+        .parse([call, call])
+        .into_iter()
+        .filter_map(|piece| match piece {
+            Piece::CallBegin { index, .. } => Some(index),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(indices, [0, 1]);
+}
+
+#[test]
+fn a_prompt_that_ends_in_an_open_tag_starts_in_thoughts() {
+    let think = by_name("hermes").unwrap().reasoning();
+    let prompts = ["<|im_start|>assistant\n<think>\n", "<think>\n</think>\n", "What is <think>?\nassistant\n", ""];
+    assert_eq!(prompts.map(|prompt| think.starts_in_reasoning(prompt)), [true, false, false, false]);
+}
+
+#[test]
+fn an_answer_that_was_begun_within_thoughts_goes_on_there() {
+    let think = by_name("hermes").unwrap().reasoning();
+    assert_eq!(
+        ["<think>so", "<think>so</think>", "so"].map(|partial| think.leaves_open(partial)),
+        [true, false, false]
+    );
+}
+
+#[test]
+fn a_model_that_was_told_how_to_call_is_told_in_the_way_that_is_read() {
+    let setup = Setup::of("plain");
+    let instructions = instructions(&setup.tools);
+    let call = &instructions[instructions.find("<tool_call>").unwrap()..];
+    let call = call.replace("the function's name", "get_weather").replace("the parameter's name", "city");
+    let arguments = json!({"city": "its value"});
+    assert_eq!(setup.pieces(&call)[0], json!({"call": "get_weather", "id": null, "arguments": arguments}));
+    assert!(instructions.contains(r#"{"name":"noop","description":"Nothing","parameters":{"#));
+}
+
+#[test]
 fn text_goes_out_at_once_and_a_marker_is_held_only_while_it_may_be_one() {
     let setup = Setup::of("hermes");
     let mut parser = taper_formats::Parser::new(setup.format, setup.reasoning, &setup.tools, setup.options);
@@ -117,5 +160,5 @@ fn arguments_stream_as_they_come() {
     let mut parser = taper_formats::Parser::new(setup.format, setup.reasoning, &setup.tools, setup.options);
     parser.push(r#"<tool_call>{"name": "get_weather", "arguments": "#);
     let pieces = parser.push(r#"{"city": "Par"#);
-    assert_eq!(pieces, [taper_formats::Piece::Arguments { index: 0, delta: r#"{"city": "Par"#.to_owned() }]);
+    assert_eq!(pieces, [Piece::Arguments { index: 0, delta: r#"{"city": "Par"#.to_owned() }]);
 }

@@ -23,6 +23,8 @@ mod qwen3_xml;
 mod seed_oss;
 mod solar;
 
+pub use plain::instructions;
+
 use crate::format::Format;
 use crate::shapes::Keys;
 
@@ -77,7 +79,11 @@ pub fn all() -> &'static [&'static Format] {
     &ALL
 }
 
+/// Other names by which vLLM knows a format.
+const ALIASES: [(&str, &str); 2] = [("qwen3_coder", "qwen3_xml"), ("llama4_json", "llama3_json")];
+
 /// The format of this name.
 pub fn by_name(name: &str) -> Option<&'static Format> {
+    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
     ALL.into_iter().find(|format| format.name == name)
 }

@@ -12,6 +12,8 @@ pub(super) struct Calls {
     pub opener: &'static str,
     /// What follows it, as an expression.
     pub rest: String,
+    /// How calls begin that have no opener.
+    pub begins: Vec<String>,
 }
 
 impl Calls {
@@ -26,8 +28,7 @@ impl Calls {
             return harmony_answer(lark, &self.rest);
         }
         if self.opener.is_empty() {
-            // What begins like a call is one.
-            let text = lark.terminal("(?s:[^\\[{].*)?");
+            let text = lark.text_without_beginnings(&self.begins);
             return format!("({} | {text})", self.rest);
         }
         let (text, until) = (lark.text_without(self.opener), lark.until(self.opener));
@@ -41,7 +42,7 @@ impl Calls {
         let each = lark.rule(each);
         let more = lark.literal(&format!("{separator}{opener}"));
         let rest = if parallel { format!("{each} ({more} {each})*") } else { each };
-        Self { opener, rest }
+        Self { opener, rest, begins: Vec::new() }
     }
 }
 
@@ -52,7 +53,7 @@ pub(super) fn calls(lark: &mut Lark, format: &Format, tools: &[&Tool], parallel:
         Syntax::Named(named) => named_calls(lark, named, tools, parallel),
         Syntax::Params(given) => params::calls(lark, given, tools, parallel),
         Syntax::Pythonic(pythonic) => literals::python_calls(lark, pythonic, tools, parallel),
-        Syntax::Harmony => Calls { opener: "", rest: harmony_call(lark, tools) },
+        Syntax::Harmony => Calls { opener: "", rest: harmony_call(lark, tools), begins: Vec::new() },
     }
 }
 
@@ -77,7 +78,8 @@ fn json_calls(lark: &mut Lark, json: &Json, tools: &[&Tool], parallel: bool) -> 
         return Calls::each_opened(lark, opener, &format!("{open} {call} {close}"), written.separator, parallel);
     }
     let calls = repeated(lark, &call, written.separator, parallel);
-    Calls { opener, rest: format!("{open} {calls} {close}") }
+    let begins = tools.iter().map(|tool| format!("{{\"name\": \"{}\"", tool.name)).collect();
+    Calls { opener, rest: format!("{open} {calls} {close}"), begins }
 }
 
 fn json_call(lark: &mut Lark, json: &Json, tool: &Tool) -> String {
@@ -88,8 +90,13 @@ fn json_call(lark: &mut Lark, json: &Json, tool: &Tool) -> String {
     // Llama, whose calls are bare, is taught this key.
     let key = if json.bare { "parameters" } else { key };
     let (before, after) = (lark.bits(json.written.before_name), lark.bits(json.written.after_arguments));
-    let name = lark.literal(&format!("\"{name}\": \"{}\", \"{key}\": ", tool.name));
-    format!("{} {before} {name} {arguments} {after} {}", lark.literal("{"), lark.literal("}"))
+    let name = format!("\"{name}\": \"{}\", \"{key}\": ", tool.name);
+    let name = match before.as_str() {
+        // In one literal: see `text_without_beginnings`.
+        "" => lark.literal(&format!("{{{name}")),
+        before => format!("{} {before} {}", lark.literal("{"), lark.literal(&name)),
+    };
+    format!("{name} {arguments} {after} {}", lark.literal("}"))
 }
 
 fn named_calls(lark: &mut Lark, named: &Named, tools: &[&Tool], parallel: bool) -> Calls {
@@ -100,7 +107,7 @@ fn named_calls(lark: &mut Lark, named: &Named, tools: &[&Tool], parallel: bool) 
     let call = lark.rule(&format!("{} {call}", lark.literal(named.call)));
     let calls = repeated(lark, &call, named.separator, parallel);
     let optional = if named.close_ends_answer { "?" } else { "" };
-    Calls { opener, rest: format!("{calls} ({}){optional}", lark.literal(named.close)) }
+    Calls { opener, rest: format!("{calls} ({}){optional}", lark.literal(named.close)), begins: Vec::new() }
 }
 
 /// A call after its opening marker.

@@ -34,6 +34,14 @@ impl Lark {
         self.named("T", &format!(": /(?s:.*)/ & ~/(?s:.*{}.*)/", escaped(marker)))
     }
 
+    /// Any text that begins with none of these.
+    ///
+    /// The lexer takes the longest match. So what begins like this text and then is none must be one literal up to there.
+    pub fn text_without_beginnings(&mut self, beginnings: &[String]) -> String {
+        let beginnings: Vec<_> = beginnings.iter().map(|text| escaped(text)).collect();
+        self.named("T", &format!(": /(?s:.*)/ & ~/(?s:({}).*)/", beginnings.join("|")))
+    }
+
     /// The whole grammar.
     pub fn finish(self, start: &str) -> String {
         format!("start: {}\n{}", or_nothing(start), self.rules)

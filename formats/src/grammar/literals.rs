@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::calls::{Calls, one_of, repeated};
+use super::calls::{Calls, one_of};
 use super::lark::Lark;
 use super::params::{Member, members, texts};
 use crate::shapes::Pythonic;
@@ -25,17 +25,22 @@ fn compact(dialect: &'static Dialect) -> Style {
 }
 
 pub(super) fn python_calls(lark: &mut Lark, pythonic: &Pythonic, tools: &[&Tool], parallel: bool) -> Calls {
-    let call = one_of(lark, tools, |lark, tool| {
-        let arguments = pairs(lark, &IN_PYTHON, tool, &members(tool), |lark, key| lark.literal(&format!("{key}=")));
-        format!("{} {arguments} {}", lark.literal(&format!("{}(", tool.name)), lark.literal(")"))
-    });
+    let (before, between, after) = if pythonic.brackets { ("[", ", ", "]") } else { ("", "\n", "") };
+    let first = python_call(lark, before, tools);
+    let more = python_call(lark, between, tools);
     let opener = pythonic.open.first().copied().filter(|_| !pythonic.bare).unwrap_or_default();
-    let close = lark.literal(if pythonic.bare { "" } else { pythonic.close });
-    let rest = match pythonic.brackets {
-        true => format!("{} {} {}", lark.literal("["), repeated(lark, &call, ", ", parallel), lark.literal("]")),
-        false => repeated(lark, &call, "\n", parallel),
-    };
-    Calls { opener, rest: format!("{rest} {close}") }
+    let close = lark.literal(&format!("{after}{}", if pythonic.bare { "" } else { pythonic.close }));
+    let more = if parallel { format!("{more}*") } else { String::new() };
+    let begins = tools.iter().map(|tool| format!("{before}{}(", tool.name)).collect();
+    Calls { opener, rest: format!("{first} {more} {close}"), begins }
+}
+
+/// One call with what comes before it, which is in one literal with the name: see `text_without_beginnings`.
+fn python_call(lark: &mut Lark, before: &str, tools: &[&Tool]) -> String {
+    one_of(lark, tools, |lark, tool| {
+        let arguments = pairs(lark, &IN_PYTHON, tool, &members(tool), |lark, key| lark.literal(&format!("{key}=")));
+        format!("{} {arguments} {}", lark.literal(&format!("{before}{}(", tool.name)), lark.literal(")"))
+    })
 }
 
 /// The arguments as a dictionary, keys in the order of the alphabet, as Gemma's templates sort them.

@@ -19,7 +19,7 @@ pub(super) fn calls(lark: &mut Lark, params: &Params, tools: &[&Tool], parallel:
         return Calls::each_opened(lark, opener, &format!("{open} {call} {close}"), written.separator, parallel);
     }
     let more = format!("{after_call}{}", params.call);
-    Calls { opener, rest: format!("{open} {} {close}", repeated(lark, &call, &more, parallel)) }
+    Calls { opener, rest: format!("{open} {} {close}", repeated(lark, &call, &more, parallel)), begins: Vec::new() }
 }
 
 /// A call after its opening tag.
