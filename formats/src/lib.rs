@@ -5,6 +5,19 @@
 //!
 //! A format is a short file in `families/` with data for one of five shapes (`shapes/`): objects of JSON, a name
 //! followed by JSON, parameters in tags, Python calls, and the channels of gpt-oss.
+//!
+//! ```
+//! use taper_formats::{Options, Parser, Piece, Tool, detect};
+//!
+//! let found = detect("... respond with <tool_call> and </tool_call> around JSON ...");
+//! let tools = [Tool { name: "add".to_owned(), ..Tool::default() }];
+//! let mut parser = Parser::new(found.format, found.reasoning, &tools, Options::default());
+//! let mut pieces = parser.push("Sure.\n<tool_");
+//! pieces.extend(parser.push(r#"call>{"name": "add", "arguments": {"a": 1}}</tool_call>"#));
+//! pieces.extend(parser.finish());
+//! assert_eq!(pieces[0], Piece::Text("Sure.".to_owned()));
+//! assert_eq!(pieces[2], Piece::Arguments { index: 0, delta: r#"{"a": 1}"#.to_owned() });
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -3,10 +3,12 @@
 use crate::format::{Format, Syntax};
 use crate::reasoning;
 use crate::shapes::{Bit, Header, Named};
-use crate::value::Dialect;
+use crate::value::{Dialect, Language};
 
-static GEMMA4_VALUES: Dialect = Dialect { quotes: &["<|\"|>", "\""], escapes: false, bare_strings: true };
-static FUNCTIONGEMMA_VALUES: Dialect = Dialect { quotes: &["<escape>"], escapes: false, bare_strings: true };
+static GEMMA4_VALUES: Dialect =
+    Dialect { language: Language::Gemma, quotes: &["<|\"|>", "\""], escapes: false, bare_strings: true };
+static FUNCTIONGEMMA_VALUES: Dialect =
+    Dialect { language: Language::Gemma, quotes: &["<escape>"], escapes: false, bare_strings: true };
 
 pub(crate) static GEMMA4: Format = Format {
     name: "gemma4",

@@ -5,7 +5,7 @@ use super::{literals, params};
 use crate::format::{Format, Syntax};
 use crate::shapes::{Json, Named};
 use crate::tool::Tool;
-use crate::value::JSON;
+use crate::value::Language;
 
 /// Calls, in two parts: an answer that may hold some is searched for the first one's opener.
 pub(super) struct Calls {
@@ -113,9 +113,9 @@ fn named_calls(lark: &mut Lark, named: &Named, tools: &[&Tool], parallel: bool) 
 /// A call after its opening marker.
 fn named_call(lark: &mut Lark, named: &Named, tool: &Tool) -> String {
     let (before, after) = (lark.bits(named.before_name), lark.bits(named.after_name));
-    let arguments = match std::ptr::eq(named.dialect, &JSON) {
-        true => lark.json(&tool.parameters),
-        false => literals::dictionary(lark, named.dialect, tool),
+    let arguments = match named.dialect.language {
+        Language::Json => lark.json(&tool.parameters),
+        Language::Python | Language::Gemma => literals::dictionary(lark, named.dialect, tool),
     };
     let (name, mark) = (lark.literal(&tool.name), lark.literal(named.arguments));
     let end = lark.literal(&format!("{}{}", named.fence, named.call_end));

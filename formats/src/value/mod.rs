@@ -3,11 +3,17 @@
 //! Mistakes with one possible meaning are mended: line breaks within strings, unknown escapes, trailing commas, Python's
 //! words. What is left is an error, and nothing of the character that showed it goes out.
 
+mod text;
+
+use text::Text;
+pub(crate) use text::{push_escaped, quoted};
+
 use crate::word;
 
 /// How values are written.
 #[derive(Debug)]
 pub(crate) struct Dialect {
+    pub language: Language,
     /// What strings are put between.
     pub quotes: &'static [&'static str],
     /// Whether a backslash in a string has a meaning.
@@ -16,8 +22,17 @@ pub(crate) struct Dialect {
     pub bare_strings: bool,
 }
 
-pub(crate) static JSON: Dialect = Dialect { quotes: &["\""], escapes: true, bare_strings: false };
-pub(crate) static PYTHON: Dialect = Dialect { quotes: &["\"", "'"], escapes: true, bare_strings: false };
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    Json,
+    Python,
+    Gemma,
+}
+
+pub(crate) static JSON: Dialect =
+    Dialect { language: Language::Json, quotes: &["\""], escapes: true, bare_strings: false };
+pub(crate) static PYTHON: Dialect =
+    Dialect { language: Language::Python, quotes: &["\"", "'"], escapes: true, bare_strings: false };
 
 /// What a character did.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,7 +51,7 @@ pub(crate) enum Fed {
 const MAX_DEPTH: usize = 120;
 const MAX_WORD: usize = 128;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum At {
     Value,
     /// After `[` or a comma within.
@@ -46,17 +61,10 @@ enum At {
     Colon,
     /// After a value in a container.
     Next,
-    Text,
+    Text(Text),
     Word,
     /// Within the beginning of a long quote.
     Quote,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Escape {
-    None,
-    Slash,
-    Hex { left: u8, code: u32 },
 }
 
 #[derive(Debug)]
@@ -71,31 +79,20 @@ pub(crate) struct Value {
     word: String,
     /// A comma and the spaces after it, until it is known not to be the last.
     comma: String,
-    quote: &'static str,
-    escape: Escape,
-    /// The first half of a character beyond the basic plane.
-    high: Option<u32>,
 }
 
 impl Value {
     pub fn new(dialect: &'static Dialect) -> Self {
-        Self {
-            dialect,
-            at: At::Value,
-            due: Vec::new(),
-            is_key: false,
-            word: String::new(),
-            comma: String::new(),
-            quote: "",
-            escape: Escape::None,
-            high: None,
-        }
+        Self { dialect, at: At::Value, due: Vec::new(), is_key: false, word: String::new(), comma: String::new() }
     }
 
     /// Adds a character, and to `out` the JSON that became certain.
     pub fn feed(&mut self, c: char, out: &mut String) -> Fed {
-        match self.at {
-            At::Text => self.text(c, out),
+        match &mut self.at {
+            At::Text(text) => match text.feed(c, out) {
+                Fed::Done => self.ended(Fed::Done),
+                fed => fed,
+            },
             At::Word => self.word(c, out),
             At::Quote => self.long_quote(c, out),
             _ if c.is_whitespace() => {
@@ -110,7 +107,7 @@ impl Value {
 
     /// A value that ends with the text: only a bare word can.
     pub fn finish(mut self, out: &mut String) -> bool {
-        self.at == At::Word && self.feed(' ', out) == Fed::Before
+        matches!(self.at, At::Word) && self.feed(' ', out) == Fed::Before
     }
 
     fn space(&mut self, c: char, out: &mut String) {
@@ -123,8 +120,8 @@ impl Value {
     }
 
     fn begin(&mut self, c: char, out: &mut String) -> Fed {
-        self.is_key = self.at == At::Key;
-        if self.at != At::Value && self.due.last() == Some(&c) {
+        self.is_key = matches!(self.at, At::Key);
+        if !matches!(self.at, At::Value) && self.due.last() == Some(&c) {
             return self.close(out);
         }
         if self.dialect.quotes.iter().any(|quote| quote.starts_with(c)) {
@@ -135,7 +132,7 @@ impl Value {
         match c {
             '{' if !self.is_key => self.open('{', '}', At::Key, out),
             '[' if !self.is_key => self.open('[', ']', At::Item, out),
-            '(' if !self.is_key && std::ptr::eq(self.dialect, &PYTHON) => self.open('[', ')', At::Item, out),
+            '(' if !self.is_key && self.dialect.language == Language::Python => self.open('[', ')', At::Item, out),
             _ if is_word(c) => {
                 self.at = At::Word;
                 self.word.clear();
@@ -229,11 +226,9 @@ impl Value {
     fn long_quote(&mut self, c: char, out: &mut String) -> Fed {
         self.word.push(c);
         if let Some(quote) = self.dialect.quotes.iter().find(|quote| **quote == self.word) {
-            self.quote = quote;
-            self.word.clear();
+            self.at = At::Text(Text::new(self.dialect, quote));
             self.lead(out);
             out.push('"');
-            self.at = At::Text;
             return Fed::More;
         }
         match self.dialect.quotes.iter().any(|quote| quote.starts_with(&self.word)) {
@@ -241,119 +236,10 @@ impl Value {
             false => Fed::Bad("a value was expected"),
         }
     }
-
-    fn text(&mut self, c: char, out: &mut String) -> Fed {
-        match self.escape {
-            Escape::None if c == '\\' && self.dialect.escapes => {
-                self.escape = Escape::Slash;
-                Fed::More
-            }
-            Escape::None => self.plain(c, out),
-            Escape::Slash => {
-                self.escaped(c, out);
-                Fed::More
-            }
-            Escape::Hex { left, code } => self.hex(c, left, code, out),
-        }
-    }
-
-    /// A character of a string, or of the quote that ends it.
-    fn plain(&mut self, c: char, out: &mut String) -> Fed {
-        self.drop_half(out);
-        self.word.push(c);
-        let mut from = 0;
-        while from < self.word.len() && !self.quote.starts_with(&self.word[from..]) {
-            let first = self.word[from..].chars().next().expect("`from` is before the end");
-            push_escaped(first, out);
-            from += first.len_utf8();
-        }
-        self.word.drain(..from);
-        if self.word != self.quote {
-            return Fed::More;
-        }
-        self.word.clear();
-        out.push('"');
-        self.ended(Fed::Done)
-    }
-
-    fn escaped(&mut self, c: char, out: &mut String) {
-        self.escape = match c {
-            'u' => Escape::Hex { left: 4, code: 0 },
-            'x' if std::ptr::eq(self.dialect, &PYTHON) => Escape::Hex { left: 2, code: 0 },
-            _ => Escape::None,
-        };
-        if self.escape != Escape::None {
-            return;
-        }
-        self.drop_half(out);
-        match c {
-            '"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't' => out.extend(['\\', c]),
-            '\'' => out.push(c),
-            // As in a regular expression or a path whose backslash was not doubled.
-            _ => {
-                out.push_str("\\\\");
-                push_escaped(c, out);
-            }
-        }
-    }
-
-    fn hex(&mut self, c: char, left: u8, code: u32, out: &mut String) -> Fed {
-        let Some(digit) = c.to_digit(16) else { return Fed::Bad("an escape needs hexadecimal digits") };
-        let code = code * 16 + digit;
-        if left > 1 {
-            self.escape = Escape::Hex { left: left - 1, code };
-            return Fed::More;
-        }
-        self.escape = Escape::None;
-        let high = self.high.take();
-        match (high, code) {
-            (Some(high), 0xDC00..=0xDFFF) => {
-                let code = 0x1_0000 + ((high - 0xD800) << 10) + (code - 0xDC00);
-                out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
-            }
-            _ => {
-                if high.is_some() {
-                    out.push(char::REPLACEMENT_CHARACTER);
-                }
-                match code {
-                    0xD800..=0xDBFF => self.high = Some(code),
-                    _ => push_escaped(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), out),
-                }
-            }
-        }
-        Fed::More
-    }
-
-    /// Half a character that nothing completed.
-    fn drop_half(&mut self, out: &mut String) {
-        if self.high.take().is_some() {
-            out.push(char::REPLACEMENT_CHARACTER);
-        }
-    }
 }
 
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$')
-}
-
-/// `text` as a string of JSON.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::from('"');
-    text.chars().for_each(|c| push_escaped(c, &mut out));
-    out.push('"');
-    out
-}
-
-/// A character as it stands in a string of JSON.
-pub(crate) fn push_escaped(c: char, out: &mut String) {
-    match c {
-        '"' | '\\' => out.extend(['\\', c]),
-        '\n' => out.push_str("\\n"),
-        '\r' => out.push_str("\\r"),
-        '\t' => out.push_str("\\t"),
-        '\0'..='\x1f' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-        _ => out.push(c),
-    }
 }
 
 /// The JSON of a whole text that holds one value, or nothing where it does not.
