@@ -6,6 +6,8 @@ pub mod capacity;
 pub mod engine;
 pub mod files;
 pub mod http;
+#[cfg(feature = "hub")]
+pub mod hub;
 pub mod loading;
 pub mod runner;
 pub mod settings;
