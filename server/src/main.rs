@@ -1,6 +1,7 @@
 //! The command `taper`.
 
 mod commands;
+mod exit;
 mod logging;
 
 use std::io::ErrorKind;
@@ -41,8 +42,13 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Serve => commands::serve::run(&settings),
         Command::Run => commands::run::run(&settings),
+        Command::Pull => commands::pull::run(&settings),
+        Command::List => commands::list::run(&settings),
+        Command::Show => commands::show::run(&settings),
+        Command::Rm => commands::rm::run(&settings),
         Command::Inspect => commands::inspect::run(&settings),
         Command::Bench => commands::bench::run(&settings),
+        Command::Completions => commands::completions::run(&settings),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,7 +58,7 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             eprintln!("error: {}", with_causes(&error));
-            ExitCode::FAILURE
+            ExitCode::from(exit::exit(&error) as u8)
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod chat;
 mod memory;
+mod store;
 mod talk;
 mod usage;
 
@@ -13,7 +14,9 @@ const TAPER: &str = env!("CARGO_BIN_EXE_taper");
 /// A command without the caller's settings.
 fn command(program: &str) -> Command {
     let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TAPER_")) {
+    let is_setting =
+        |name: &str| ["TAPER_", "HF_", "HUGGINGFACE_", "TRANSFORMERS_"].iter().any(|tool| name.starts_with(tool));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_setting(&name.to_string_lossy())) {
         command.env_remove(name);
     }
     command

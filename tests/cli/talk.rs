@@ -54,7 +54,7 @@ fn a_missing_tokenizer_is_named_with_the_way_to_one() {
     }
     let model = directory.path().to_str().unwrap();
     let run = taper(&["run", model, "-p", "a"]);
-    assert_eq!(run.status.code(), Some(1));
+    assert_eq!(run.status.code(), Some(5));
     assert!(stderr(&run).contains("has no tokenizer.json; it lies beside the weights"), "{}", stderr(&run));
     let report = stdout(&["inspect", model]);
     assert!(report.contains("has no tokenizer.json"), "{report}");

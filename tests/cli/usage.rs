@@ -31,8 +31,8 @@ fn wrong_usage_ends_with_2_and_names_the_mistake() {
 }
 
 #[test]
-fn a_model_that_is_not_there_ends_with_1_and_is_named() {
-    assert_ends(&["run", "-p", "hi", "no-such-model.gguf"], 1, "", "no-such-model.gguf");
+fn a_model_that_is_not_there_ends_with_3_and_is_named() {
+    assert_ends(&["run", "-p", "hi", "no-such-model.gguf"], 3, "", "no-such-model.gguf");
 }
 
 /// Each with one cause, which is told once.

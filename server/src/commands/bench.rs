@@ -10,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use super::model::local_path;
 use super::progress::{LoadBar, MeasureBar};
 use taper_models::threads::num_threads;
 use taper_server::engine::sampling::SamplingParams;
@@ -44,7 +45,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     engine_settings.prefix_cache = false;
     engine_settings.parallel = parallel(settings);
     let begun = Instant::now();
-    let opened = Opened::open(&settings.model)?;
+    let opened = Opened::open(&local_path(settings)?)?;
     let mut bar = LoadBar::new();
     let Running { engine, .. } =
         start(&opened, Vec::new(), &engine_settings, &mut |done, total| bar.update(done, total))?;

@@ -2,32 +2,40 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use taper_models::weights::Format;
+use taper_models::spec::{AttentionSpec, DecoderSpec};
+use taper_models::weights::{Format, TensorEntry};
 use taper_server::capacity::{self, bytes};
 use taper_server::loading::Opened;
 use taper_server::settings::{KvCacheDtype, Settings};
 
+use super::model::local_path;
+
 /// Prints the report as text or JSON.
 pub fn run(settings: &Settings) -> Result<()> {
-    let report = Report::new(&Opened::open(&settings.model)?, settings)?;
+    let report = Report::open(&local_path(settings)?, settings)?;
+    print(&report, &report.lines(), settings.json)
+}
+
+/// Prints `report` as JSON, or `lines`.
+pub fn print(report: &impl Serialize, lines: &[(&str, String)], json: bool) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    if settings.json {
-        writeln!(stdout, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        for (name, value) in report.lines() {
-            writeln!(stdout, "{name:<12} {value}")?;
-        }
+    if json {
+        writeln!(stdout, "{}", serde_json::to_string_pretty(report)?)?;
+        return Ok(());
+    }
+    for (name, value) in lines {
+        writeln!(stdout, "{name:<12} {value}")?;
     }
     Ok(())
 }
 
 /// Everything, as numbers; the JSON's fields.
 #[derive(Serialize)]
-struct Report {
+pub struct Report {
     files: Vec<PathBuf>,
     format: &'static str,
     family: &'static str,
@@ -53,7 +61,35 @@ struct Report {
     weight_bytes_per_token: u64,
     kv_bytes_per_token: usize,
     available_bytes: Option<u64>,
+    /// With a known memory bandwidth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decode_ceiling: Option<Ceiling>,
     fit: Fit,
+    /// Every tensor, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tensor_list: Option<Vec<TensorRow>>,
+}
+
+/// Tokens per second of one sequence if nothing but memory bandwidth limits it: each token reads the weights and the
+/// cache of all tokens before it.
+#[derive(Serialize)]
+struct Ceiling {
+    bandwidth_gb_per_second: f32,
+    empty_context: f64,
+    /// Tokens of the full context.
+    context: usize,
+    full_context: f64,
+}
+
+/// One tensor.
+#[derive(Serialize)]
+struct TensorRow {
+    name: String,
+    shape: Vec<usize>,
+    #[serde(rename = "type")]
+    ty: String,
+    /// In the file.
+    bytes: u64,
 }
 
 /// Tensors of one storage type.
@@ -74,11 +110,18 @@ enum Fit {
 }
 
 impl Report {
+    /// Reads the headers of the model at `path`.
+    pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
+        Self::new(&Opened::open(path)?, settings)
+    }
+
     fn new(opened: &Opened, settings: &Settings) -> Result<Self> {
         let (spec, directory) = (&opened.spec, &opened.checkpoint.directory);
         let (attention, mlp) = (&spec.layers[0].attention, &spec.layers[0].mlp);
         let kv_element = if settings.engine.kv_cache_dtype == KvCacheDtype::F32 { 4 } else { 2 };
         let available_bytes = capacity::available_memory();
+        let fit = fit(opened, settings, available_bytes);
+        let ceiling = |bandwidth| ceiling(opened, bandwidth, kv_element, fit.context().unwrap_or(spec.max_position));
         Ok(Self {
             files: directory.files.clone(),
             format: match opened.checkpoint.format {
@@ -105,18 +148,19 @@ impl Report {
             weight_bytes_per_token: opened.weight_bytes_per_token(),
             kv_bytes_per_token: spec.kv_bytes_per_token(kv_element),
             available_bytes,
-            fit: fit(opened, settings, available_bytes),
+            decode_ceiling: settings.describe.bandwidth.map(ceiling),
+            fit,
+            tensor_list: settings.describe.tensors.then(|| tensor_list(opened)),
         })
     }
 
     /// The report for people: a name and a value a line.
-    fn lines(&self) -> Vec<(&'static str, String)> {
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
         let files = self.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
         let window = |window| format!(", {} of them behind a window of {window} tokens", self.sliding_window_layers);
         let tied = if self.tied_embeddings { ", output tied to it" } else { "" };
         let (heads, kv_heads) = (plural(self.attention_heads, "head"), plural(self.kv_heads, "KV head"));
         let (read, written) = (bytes(self.weight_bytes_per_token), bytes(self.kv_bytes_per_token as u64));
-        let ceiling = 100e9 / self.weight_bytes_per_token.max(1) as f64;
         let mut lines = vec![
             ("file", files),
             ("format", format!("{}, {}", self.format, bytes(self.file_bytes))),
@@ -134,10 +178,26 @@ impl Report {
         lines.extend([
             ("weights", format!("{} in memory", bytes(self.weight_bytes))),
             ("per token", format!("{read} of weights read, {written} of KV cache written")),
-            ("ceiling", format!("{ceiling:.0} tok/s decoded for each 100 GB/s of memory bandwidth")),
+            ("ceiling", self.ceiling_line()),
             ("fits", self.fit_line()),
         ]);
+        let row =
+            |row: &TensorRow| ("tensor", format!("{} {:?} {}, {}", row.name, row.shape, row.ty, bytes(row.bytes)));
+        lines.extend(self.tensor_list.iter().flatten().map(row));
         lines
+    }
+
+    fn ceiling_line(&self) -> String {
+        match &self.decode_ceiling {
+            Some(Ceiling { bandwidth_gb_per_second, empty_context, context, full_context }) => format!(
+                "{empty_context:.1} tok/s decoded at {bandwidth_gb_per_second} GB/s with an empty context, \
+                 {full_context:.1} at {context} tokens"
+            ),
+            None => {
+                let ceiling = 100e9 / self.weight_bytes_per_token.max(1) as f64;
+                format!("{ceiling:.0} tok/s decoded for each 100 GB/s of memory bandwidth, with an empty context")
+            }
+        }
     }
 
     fn fit_line(&self) -> String {
@@ -149,6 +209,44 @@ impl Report {
                 bytes(*kv_cache_bytes),
                 plural(*sequences_at_full_context, "sequence"),
             ),
+        }
+    }
+}
+
+fn ceiling(opened: &Opened, bandwidth: f32, kv_element: usize, context: usize) -> Ceiling {
+    let weights = opened.weight_bytes_per_token();
+    let rate = |tokens: usize| {
+        let read = weights + kv_bytes_read(&opened.spec, kv_element, tokens);
+        f64::from(bandwidth) * 1e9 / read.max(1) as f64
+    };
+    Ceiling { bandwidth_gb_per_second: bandwidth, empty_context: rate(0), context, full_context: rate(context) }
+}
+
+/// Bytes of KV cache that a token reads which has `tokens` before it; layers with a window see no further than that.
+fn kv_bytes_read(spec: &DecoderSpec, kv_element: usize, tokens: usize) -> u64 {
+    let of_layer = |attention: &AttentionSpec| {
+        let seen = attention.window.map_or(tokens, |window| window.min(tokens));
+        (2 * attention.num_kv_heads * attention.head_dim * kv_element) as u64 * seen as u64
+    };
+    spec.layers.iter().map(|layer| of_layer(&layer.attention)).sum()
+}
+
+fn tensor_list(opened: &Opened) -> Vec<TensorRow> {
+    let tensors = opened.checkpoint.directory.tensors.iter();
+    let row = |(name, entry): (&String, &TensorEntry)| TensorRow {
+        name: name.clone(),
+        shape: entry.shape.clone(),
+        ty: entry.type_name().to_owned(),
+        bytes: entry.bytes,
+    };
+    tensors.map(row).collect()
+}
+
+impl Fit {
+    fn context(&self) -> Option<usize> {
+        match self {
+            Self::Yes { context, .. } => Some(*context),
+            Self::No { .. } => None,
         }
     }
 }

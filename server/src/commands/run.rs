@@ -10,6 +10,7 @@ use rustyline::error::ReadlineError;
 use serde_json::{Map, Value, json};
 
 use super::keyboard::Keyboard;
+use super::model::local_path;
 use super::progress::LoadBar;
 use taper_server::engine::sampling::{SamplingOverrides, SamplingParams};
 use taper_server::engine::{EngineHandle, Event, FinishReason, Request, SubmitError, Timings, Usage};
@@ -23,7 +24,7 @@ use taper_server::text::{
 /// Loads the model and talks.
 pub fn run(settings: &Settings) -> Result<()> {
     let prompt = one_shot_prompt(settings)?;
-    let opened = Opened::open(&settings.model)?;
+    let opened = Opened::open(&local_path(settings)?)?;
     let tokenizer = Arc::new(opened.tokenizer()?);
     let template = opened.chat_template(&tokenizer, &settings.run)?;
     let params = SamplingOverrides::resolve(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);

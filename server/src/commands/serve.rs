@@ -1,6 +1,5 @@
 //! `taper serve`: the HTTP server.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use actix_web::web::Data;
@@ -17,22 +16,25 @@ use taper_server::http::status::build_info;
 use taper_server::loading::{Opened, Running, start};
 use taper_server::settings::{EngineSettings, Settings};
 
+use super::model::{Served, file_name, local_path, served};
 use super::progress::LoadBar;
 
 /// Loads the model and serves it until a signal ends it.
 pub fn run(settings: &Settings) -> Result<()> {
     // What is wrong with the file is told before a port is open.
-    let opened = Opened::open(&settings.model)?;
-    actix_web::rt::System::new().block_on(serve(settings, opened))
+    let path = local_path(settings)?;
+    let (names, opened) = (served(settings, &path)?, Opened::open(&path)?);
+    actix_web::rt::System::new().block_on(serve(settings, opened, names, file_name(&path)))
 }
 
-async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
+/// `file` is the file's own name, links followed: of a model of the Hub, what its bytes are known by.
+async fn serve(settings: &Settings, opened: Opened, names: Served, file: String) -> Result<()> {
     let server = Data::new(Server::new(settings.server.clone()));
     let access = Data::new(Access::new(&settings.server)?);
     let (host, port) = (&settings.server.host, settings.server.port);
     let Listening { address, handle } = listen(server.clone(), access.clone())
         .with_context(|| format!("cannot listen on {host}:{port} (--port chooses another)"))?;
-    tracing::info!("listening on http://{address}{}, loading {}", access.prefix(), settings.model.display());
+    tracing::info!("listening on http://{address}{}, loading {}", access.prefix(), settings.model);
     // From here to the end, so that no signal falls between two listeners.
     let mut signals = Signals::new()?;
     let (loaded, loading) = tokio::sync::oneshot::channel();
@@ -41,7 +43,7 @@ async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
     std::thread::Builder::new().name("loader".to_owned()).spawn({
         let (settings, server) = (settings.clone(), server.clone());
         // Nobody listens once a signal has come.
-        move || drop(loaded.send(load(&settings, opened, &server)))
+        move || drop(loaded.send(load(&settings, opened, names, &file, &server)))
     })?;
     let (service, running) = tokio::select! {
         loaded = loading => loaded.context("the loader has failed; its last lines in the log say why")??,
@@ -64,7 +66,7 @@ async fn serve(settings: &Settings, opened: Opened) -> Result<()> {
     }
 }
 
-fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service, Running)> {
+fn load(settings: &Settings, opened: Opened, names: Served, file: &str, server: &Server) -> Result<(Service, Running)> {
     let tokenizer = Arc::new(opened.tokenizer()?);
     let template = opened.chat_template(&tokenizer, &settings.run)?;
     if template.is_fallback() {
@@ -83,13 +85,7 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
     let running =
         start(&opened, opened.end_tokens(&tokenizer), &settings.engine, &mut |done, total| bar.update(done, total))?;
     bar.finish();
-    let file_name = file_name(&settings.model);
-    let stem = if settings.model.is_dir() {
-        file_name.as_str()
-    } else {
-        file_name.strip_suffix(".gguf").unwrap_or(&file_name)
-    };
-    let name = settings.server.alias.clone().unwrap_or_else(|| stem.to_owned());
+    let name = names.name;
     let max_model_len = running.engine.max_sequence_len().min(running.capacity.max_model_len);
     let text_of = |id: Option<u32>| {
         id.map_or_else(String::new, |id| String::from_utf8_lossy(tokenizer.token_bytes(id)).into_owned())
@@ -101,7 +97,7 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
             params: default_params(&params),
         },
         total_slots: settings.engine.parallel as u64,
-        model_path: file_name.clone(),
+        model_path: names.file,
         model_alias: name.clone(),
         chat_template: template.source(),
         bos_token: text_of(special.bos),
@@ -111,8 +107,8 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
     };
     let card = card(&opened, &name, max_model_len, &tokenizer);
     let service = Service {
-        other_name: Some(stem.to_owned()).filter(|stem| *stem != name),
-        fingerprint: fingerprint(&card, &props, &params, &settings.engine),
+        other_name: names.other,
+        fingerprint: fingerprint(file, &card, &props, &params, &settings.engine),
         card,
         engine: running.engine.clone(),
         defaults: sampling,
@@ -131,19 +127,19 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
 }
 
 /// Names what an answer depends on beside the request: build, model, template, defaults, how numbers are kept.
-fn fingerprint(card: &ModelCard, props: &Props, params: &SamplingParams, engine: &EngineSettings) -> String {
+fn fingerprint(
+    file: &str,
+    card: &ModelCard,
+    props: &Props,
+    params: &SamplingParams,
+    engine: &EngineSettings,
+) -> String {
     let ModelMeta { size, quantization, family, .. } = &card.meta;
-    let Props { build_info, model_path, chat_template, .. } = props;
+    let Props { build_info, chat_template, .. } = props;
     let kept = (engine.kv_cache_dtype, card.max_model_len);
-    let all = format!("{build_info} {model_path} {size} {quantization} {family} {chat_template} {params:?} {kept:?}");
+    let all = format!("{build_info} {file} {size} {quantization} {family} {chat_template} {params:?} {kept:?}");
     let digest = Sha256::digest(all);
     format!("taper-{}", digest[..5].iter().map(|byte| format!("{byte:02x}")).collect::<String>())
-}
-
-/// The last part of the path: what may be told to clients.
-fn file_name(path: &Path) -> String {
-    let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    full.file_name().unwrap_or(full.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn card(opened: &Opened, name: &str, max_model_len: usize, tokenizer: &taper_server::text::Tokenizer) -> ModelCard {

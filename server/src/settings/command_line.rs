@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, ValueHint};
+use clap_complete::Shell;
 
 use super::error::SettingsError;
 use super::llama_cpp::{missing_option, not_needed_option};
@@ -57,7 +58,7 @@ pub(super) fn parse(argv: Vec<String>) -> Result<Arguments, SettingsError> {
 fn given(matches: &ArgMatches, setting: &Setting) -> Vec<String> {
     let mut values: Vec<String> = matches.get_many(setting.name).into_iter().flatten().cloned().collect();
     if setting.positional {
-        values.extend(matches.get_one::<String>(POSITIONAL).cloned());
+        values.extend(matches.get_many::<String>(POSITIONAL).into_iter().flatten().cloned());
     }
     values
 }
@@ -148,6 +149,16 @@ fn nearest(command: Command, flag: &str) -> Option<String> {
     (near.0 * 3 <= flag.trim_start_matches('-').len()).then_some(near.1)
 }
 
+/// Writes a script that completes commands and long flags. llama.cpp's flags of one dash and several letters cannot be
+/// told to a shell this way.
+pub fn completions(shell: &str, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+    let shell: Shell = shell.parse().map_err(std::io::Error::other)?;
+    // Made in memory first: clap would panic at a reader that has gone.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut taper(), "taper", &mut script);
+    out.write_all(&script)
+}
+
 fn taper() -> clap::Command {
     clap::Command::new("taper")
         .about("Runs large language models")
@@ -162,15 +173,28 @@ fn subcommand(command: Command) -> clap::Command {
         .long(CONFIG)
         .value_name("FILE")
         .help("TOML file with settings; its keys are the long flags without dashes");
-    let positional = settings_of(command)
-        .filter(|setting| setting.positional)
-        .map(|setting| Arg::new(POSITIONAL).value_name("MODEL").help(setting.help));
+    let positionals = settings_of(command).filter(|setting| setting.positional).map(positional);
     clap::Command::new(command.name())
         .about(command.about())
-        .args(positional)
+        .args(positionals)
         .args(settings_of(command).map(argument))
         .arg(config)
         .after_help("Any setting can also be given in the environment (--ctx-size as TAPER_CTX_SIZE) or in a file.")
+}
+
+fn positional(setting: &'static Setting) -> Arg {
+    let several = matches!(setting.kind, Kind::Texts { .. });
+    let argument = Arg::new(POSITIONAL).value_name(setting.value_name).help(setting.help).value_hint(hint(setting));
+    if several { argument.num_args(1..) } else { argument }
+}
+
+/// What a shell may complete the value with.
+fn hint(setting: &Setting) -> ValueHint {
+    match setting.kind {
+        Kind::Path { .. } => ValueHint::FilePath,
+        _ if setting.name == "model" => ValueHint::AnyPath,
+        _ => ValueHint::Other,
+    }
 }
 
 fn argument(setting: &'static Setting) -> Arg {
@@ -187,7 +211,7 @@ fn argument(setting: &'static Setting) -> Arg {
         // `require_equals`, so that the word after a switch is not taken for its value.
         return argument.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL");
     }
-    argument.value_name(setting.value_name)
+    argument.value_name(setting.value_name).value_hint(hint(setting))
 }
 
 fn help(setting: &Setting) -> String {
@@ -256,11 +280,17 @@ mod tests {
             ("taper run -z", "unknown option -z; `taper run --help` lists what there is"),
             ("taper run --ctxsize=4", "unknown option --ctxsize; the nearest is --ctx-size"),
             ("taper run --n-predic 4", "unknown option --n-predic; the nearest is --n-predict"),
-            ("taper run -hf a/b", "unknown option -hf; models are not downloaded; name a GGUF file or a directory"),
+            ("taper run -hff x.gguf", "unknown option -hff; write the file after a colon: owner/name:FILE.gguf"),
             ("taper inspect m -p hi", "unknown option -p; `taper run` has it, `taper inspect` does not"),
         ] {
             assert!(refused(line).starts_with(message), "{line}: {}", refused(line));
         }
+    }
+
+    #[test]
+    fn the_hubs_repository_is_a_model() {
+        assert_eq!(rewritten("taper run -hf a/b:Q8_0"), "taper run --model=a/b:Q8_0");
+        assert_eq!(rewritten("taper serve --hf-repo a/b"), "taper serve --model=a/b");
     }
 
     #[test]

@@ -30,8 +30,14 @@ pub enum SettingsError {
     Twice { given: String, first: String, second: String },
     #[error("{first} and {second} exclude each other; give one of them")]
     Exclusive { first: String, second: String },
-    #[error("no model was given: name one, as in `taper {command} FILE`, or set TAPER_MODEL")]
+    #[error("{path}: the alias {alias:?} is not valid: {why}")]
+    Alias { path: PathBuf, alias: String, why: &'static str },
+    #[error("no model was given: name one, as in `taper {command} MODEL`, or set TAPER_MODEL")]
     NoModel { command: &'static str },
+    #[error("no model was given: name those to remove, as in `taper rm MODEL`; TAPER_MODEL does not count here")]
+    NothingToRemove,
+    #[error("no shell was given: `taper completions bash`, `zsh` or `fish`")]
+    NoShell,
     #[error("{n_prompt} and {n_gen} are both 0, so there is nothing to measure; give one of them a length")]
     NothingToMeasure { n_prompt: String, n_gen: String },
 }

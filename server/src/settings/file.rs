@@ -1,4 +1,4 @@
-//! The settings file: TOML whose keys are the long flags, without tables.
+//! The settings file: TOML whose keys are the long flags, and one table, `[aliases]`, with names for models.
 //!
 //! A file may serve every subcommand, so it may hold settings that the current one does not take. A key that no
 //! subcommand knows is an error: a misspelt setting must not go unnoticed.
@@ -12,12 +12,41 @@ use super::error::SettingsError;
 use super::table::TABLE;
 use crate::files::read_text;
 
-/// The file's values by key, each as the texts that the command line would have been given.
-pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Vec<String>>, SettingsError> {
+/// What a settings file holds.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// Values by key, each as the texts that the command line would have been given.
+    pub values: BTreeMap<String, Vec<String>>,
+    /// Paths and names on the Hub by alias.
+    pub aliases: BTreeMap<String, String>,
+}
+
+const ALIASES: &str = "aliases";
+
+/// Reads the file at `path`.
+pub(super) fn read(path: &Path) -> Result<Contents, SettingsError> {
     let text = read_text(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
-    let table: toml::Table =
+    let mut table: toml::Table =
         text.parse().map_err(|source| SettingsError::Toml { path: path.to_owned(), source: Box::new(source) })?;
-    table.into_iter().map(|(key, value)| Ok((known(path, &key)?, texts(path, &key, value)?))).collect()
+    let aliases = table.remove(ALIASES).map(|value| aliases(path, value)).transpose()?.unwrap_or_default();
+    let values = table.into_iter().map(|(key, value)| Ok((known(path, &key)?, texts(path, &key, value)?)));
+    Ok(Contents { values: values.collect::<Result<_, SettingsError>>()?, aliases })
+}
+
+fn aliases(path: &Path, value: Value) -> Result<BTreeMap<String, String>, SettingsError> {
+    let wrong = |alias: String, why| SettingsError::Alias { path: path.to_owned(), alias, why };
+    let Value::Table(table) = value else {
+        return Err(wrong(String::new(), "aliases stand in a table: [aliases], then small = \"owner/name:Q4_K_M\""));
+    };
+    let names: Vec<String> = table.keys().cloned().collect();
+    let one = |(alias, model)| match model {
+        Value::String(model) if names.contains(&model) => {
+            Err(wrong(alias, "it stands for another alias, not for a model"))
+        }
+        Value::String(model) if !model.is_empty() && !alias.is_empty() => Ok((alias, model)),
+        _ => Err(wrong(alias, "it must be a path, or a name on the Hugging Face Hub, in quotes")),
+    };
+    table.into_iter().map(one).collect()
 }
 
 fn known(path: &Path, key: &str) -> Result<String, SettingsError> {

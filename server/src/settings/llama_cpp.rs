@@ -48,10 +48,14 @@ static NOT_NEEDED: &[NotNeeded] = &[
     not_needed(&["--color"], Toggle, "output has no colours"),
 ];
 
-static MISSING: &[(&[&str], &str)] = &[(
-    &["-hf", "-hfr", "--hf-repo", "-hff", "--hf-file", "-mu", "--model-url"],
-    "models are not downloaded; name a GGUF file or a directory with safetensors",
-)];
+static MISSING: &[(&[&str], &str)] = &[
+    (&["-hff", "--hf-file"], "write the file after a colon: owner/name:FILE.gguf"),
+    (
+        &["-mu", "--model-url"],
+        "models come from files and from the Hugging Face Hub: name owner/name, or an address there",
+    ),
+    (&["-hft", "--hf-token"], "a token on a command line is seen by every user of the machine; set HF_TOKEN"),
+];
 
 const fn not_needed(spellings: &'static [&'static str], value: Value, why: &'static str) -> NotNeeded {
     NotNeeded { spellings, value, why }

@@ -16,7 +16,12 @@ A setting is looked for on the command line, then in the environment, then in th
 model = \"SmolLM2-135M-Instruct.Q4_1.gguf\"
 ctx-size = 4096
 stop = [\"###\", \"User:\"]
+
+[aliases]
+small = \"ggml-org/Qwen3-0.6B-GGUF:Q8_0\"
 ```
+
+`[aliases]` gives models names of your own: [models.md](models.md).
 
 Flags are also accepted as `--flag=value`; a switch is taken back by `--switch=false`. An empty variable counts as
 unset. `llama.cpp`'s spellings are accepted where it has the same setting; its options that are not needed here, such as
@@ -46,11 +51,13 @@ fn row(setting: &Setting) -> String {
         Default::Value(value) => format!("`{value}`"),
         Default::Checkpoint(value) => format!("the model's, else `{value}`"),
     };
+    let others = setting.other_variables.iter().map(|&other| other.to_owned());
+    let variables: Vec<_> = [variable(setting.name)].into_iter().chain(others).collect();
     let commands: Vec<_> = setting.commands.iter().map(|command| command.name()).collect();
     format!(
         "| {} | `{}` | {default} | {} | {} (value: {}) |",
         flags.join(", "),
-        variable(setting.name),
+        variables.join("`, `"),
         commands.join(", "),
         setting.help,
         setting.kind.rule(),

@@ -18,10 +18,11 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub use command_line::completions;
 pub use error::SettingsError;
 pub use markdown::markdown;
 pub use resolve::{Origin, Resolved};
 pub use types::{
-    BenchSettings, Command, EngineSettings, KvCacheDtype, RequestLimits, RunSettings, SamplingSettings, ServerSettings,
-    Settings,
+    BenchSettings, Command, DescribeSettings, EngineSettings, KvCacheDtype, RequestLimits, RunSettings,
+    SamplingSettings, ServerSettings, Settings,
 };

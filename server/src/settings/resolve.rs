@@ -64,21 +64,34 @@ impl Settings {
         let environment = |variable: &str| environment(variable).filter(|value| !value.is_empty());
         let mut arguments = command_line::parse(argv)?;
         let path = arguments.config.clone().or_else(|| environment(CONFIG_VARIABLE)).map(PathBuf::from);
-        let in_file = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
+        let file::Contents { values, aliases } = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
         let command = arguments.command;
         let warnings = std::mem::take(&mut arguments.warnings);
-        let mut resolved = gather(arguments, environment, path.as_deref(), &in_file);
+        let mut resolved = gather(arguments, environment, path.as_deref(), &values);
         exclude(&mut resolved)?;
-        let settings = Self { warnings, ..apply(command, resolved)? };
-        if settings.model.as_os_str().is_empty() {
-            return Err(SettingsError::NoModel { command: command.name() });
-        }
+        let settings = Self { warnings, aliases, ..apply(command, resolved)? };
+        settings.check_named(command)?;
         let (n_prompt, n_gen) = (&settings.bench.n_prompt, &settings.bench.n_gen);
         if command == Command::Bench && n_prompt.iter().chain(n_gen).all(|tokens| *tokens == 0) {
             let [n_prompt, n_gen] = ["n-prompt", "n-gen"].map(|name| settings.spelled(name));
             return Err(SettingsError::NothingToMeasure { n_prompt, n_gen });
         }
         Ok((command, settings))
+    }
+
+    /// Everything a command cannot do without is there.
+    fn check_named(&self, command: Command) -> Result<(), SettingsError> {
+        match command {
+            _ if command.needs_model() && self.model.is_empty() => {
+                Err(SettingsError::NoModel { command: command.name() })
+            }
+            // TAPER_MODEL names the model to run; nobody means by it what is to be removed.
+            Command::Rm if self.models.is_empty() || self.resolved["model"].origin != Origin::CommandLine => {
+                Err(SettingsError::NothingToRemove)
+            }
+            Command::Completions if self.shell.is_empty() => Err(SettingsError::NoShell),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the user gave the setting `name`, rather than leave it to its default.
@@ -123,8 +136,12 @@ fn gather(
             let spelling = arguments.spellings.remove(name).unwrap_or(flag);
             return Resolved { values, origin: Origin::CommandLine, spelling };
         }
-        if let Some(value) = environment(&variable(name)) {
-            return Resolved { values: vec![value], origin: Origin::Environment, spelling: variable(name) };
+        let variables =
+            [variable(name)].into_iter().chain(setting.other_variables.iter().map(|&other| other.to_owned()));
+        if let Some((spelling, value)) =
+            variables.into_iter().find_map(|name| Some((name.clone(), environment(&name)?)))
+        {
+            return Resolved { values: vec![value], origin: Origin::Environment, spelling };
         }
         if let (Some(path), Some(values)) = (path, in_file.get(name)) {
             let spelling = format!("{name} in {}", path.display());

@@ -17,6 +17,8 @@ pub(super) struct Setting {
     pub short: Option<char>,
     /// Further spellings, each with its dashes: `--n-predict`, or llama.cpp's `-np`.
     pub also: &'static [&'static str],
+    /// Variables of other tools that set it, too; ours wins.
+    pub other_variables: &'static [&'static str],
     pub commands: &'static [Command],
     pub section: &'static str,
     /// What stands for the value in help.
@@ -91,21 +93,30 @@ pub(super) enum Default {
     Checkpoint(&'static str),
 }
 
-use Command::{Bench, Inspect, Run, Serve};
-const ALL: &[Command] = &[Serve, Run, Inspect, Bench];
+use Command::{Bench, Completions, Inspect, List, Pull, Rm, Run, Serve, Show};
+const ALL: &[Command] = &[Serve, Run, Pull, List, Show, Rm, Inspect, Bench, Completions];
+/// Commands that open one model.
+const OPENING: &[Command] = &[Serve, Run, Show, Inspect, Bench];
+/// Commands that take the name of one model.
+const NAMING: &[Command] = &[Serve, Run, Pull, Show, Inspect, Bench];
 const ENGINE: &[Command] = &[Serve, Run, Bench];
 const CHAT: &[Command] = &[Serve, Run];
-const TOOLS: &[Command] = &[Run, Inspect, Bench];
+const TOOLS: &[Command] = &[Run, Pull, List, Show, Rm, Inspect, Bench, Completions];
 const TALK: &[Command] = &[Run];
 const HTTP: &[Command] = &[Serve];
 const BENCH: &[Command] = &[Bench];
-const REPORT: &[Command] = &[Inspect, Bench];
+const DESCRIBE: &[Command] = &[Inspect, Show];
+const PULL: &[Command] = &[Pull];
+const REMOVE: &[Command] = &[Rm];
+const SHELL: &[Command] = &[Completions];
+const REPORT: &[Command] = &[Inspect, Bench, Pull, List, Show, Rm];
 
 const fn setting(name: &'static str, value_name: &'static str, kind: Kind) -> Setting {
     Setting {
         name,
         short: None,
         also: &[],
+        other_variables: &[],
         commands: ALL,
         section: "",
         value_name,
@@ -124,6 +135,10 @@ impl Setting {
     }
     const fn also(mut self, also: &'static [&'static str]) -> Self {
         self.also = also;
+        self
+    }
+    const fn other_variables(mut self, variables: &'static [&'static str]) -> Self {
+        self.other_variables = variables;
         self
     }
     const fn of(mut self, section: &'static str, commands: &'static [Command]) -> Self {
@@ -180,12 +195,41 @@ const MEASUREMENT: &str = "Measurement";
 const OUTPUT: &str = "Output";
 
 pub(super) static TABLE: &[Setting] = &[
-    setting("model", "FILE", Kind::Path { set: |s, v| s.model = v })
+    setting("model", "MODEL", Kind::Text { set: |s, v| s.model = v })
         .short('m')
+        .also(&["-hf", "-hfr", "--hf-repo"])
         .positional()
         .must_agree()
-        .of(MODEL, ALL)
-        .help("A GGUF file (of a split one, its first part), or a directory with safetensors"),
+        .of(MODEL, NAMING)
+        .help(
+            "A GGUF file (of a split one, its first part), a directory with safetensors, an alias of the settings file, \
+             or owner/name[@revision][:quantisation] on the Hugging Face Hub",
+        ),
+    setting("model", "MODEL", Kind::Texts { set: |s, v| s.models = v })
+        .short('m')
+        .positional()
+        .of(MODEL, REMOVE)
+        .help(
+            "Model of the Hub's cache, or an alias of one; several may be named. Without a quantisation, all there is \
+             of it. Counts on the command line only",
+        ),
+    setting("revision", "REV", Kind::Text { set: |s, v| s.revision = Some(v) })
+        .of(MODEL, NAMING)
+        .help("Branch, tag or commit of a model on the Hub; without it, main"),
+    setting("offline", "", Kind::Switch { set: |s, v| s.offline = v })
+        .other_variables(&["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+        .default("false")
+        .of(MODEL, NAMING)
+        .help("Ask nothing of the Hub: files and what is already in its cache"),
+    setting("jobs", "N", Kind::Integer { min: 1, max: 64, set: |s, v| s.jobs = v as usize })
+        .default("8")
+        .of(MODEL, PULL)
+        .help("Most connections that download at once"),
+    setting("yes", "", Kind::Switch { set: |s, v| s.yes = v })
+        .short('y')
+        .default("false")
+        .of(MODEL, REMOVE)
+        .help("Remove without asking"),
     setting("device", "NAME", Kind::Choice { values: &["cpu"], set: |_, _| {} })
         .default("cpu")
         .of(MODEL, ENGINE)
@@ -198,7 +242,7 @@ pub(super) static TABLE: &[Setting] = &[
     .short('c')
     .also(&["--max-model-len"])
     .default("0")
-    .of(MODEL, ALL)
+    .of(MODEL, OPENING)
     .help("Longest context of a sequence; 0: the model's limit, or what fits"),
     setting("threads", "N", Kind::Integer { min: -1, max: 1024, set: |s, v| s.engine.threads = positive(v) })
         .short('t')
@@ -213,7 +257,7 @@ pub(super) static TABLE: &[Setting] = &[
     )
     .also(&["-ub", "--max-num-batched-tokens"])
     .default("512")
-    .of(CACHE, ALL)
+    .of(CACHE, OPENING)
     .help("Most tokens computed in one step, over all sequences; long prompts are cut into such pieces"),
     // After ubatch-size, whose value it may lower.
     setting(
@@ -223,12 +267,12 @@ pub(super) static TABLE: &[Setting] = &[
     )
     .short('b')
     .default("2048")
-    .of(CACHE, ALL)
+    .of(CACHE, OPENING)
     .help("As in llama.cpp, an upper limit to ubatch-size"),
     setting("parallel", "N", Kind::Integer { min: 1, max: 4096, set: |s, v| s.engine.parallel = v as usize })
         .also(&["-np", "--max-num-seqs"])
         .default("32")
-        .of(CACHE, ALL)
+        .of(CACHE, OPENING)
         .help("Most sequences that run at once; others wait"),
     setting(
         "kv-cache-dtype",
@@ -241,11 +285,11 @@ pub(super) static TABLE: &[Setting] = &[
     .also(&["-ctk", "--cache-type-k", "-ctv", "--cache-type-v"])
     .must_agree()
     .default("f16")
-    .of(CACHE, ALL)
+    .of(CACHE, OPENING)
     .help("Type of cached keys and values, the same for both"),
     setting("kv-cache-memory", "BYTES", Kind::Bytes { set: |s, v| s.engine.kv_cache_memory = v })
         .default("auto")
-        .of(CACHE, ALL)
+        .of(CACHE, OPENING)
         .help("Memory for the KV cache: bytes, or 512M, 4G; auto: from the model, ctx-size, parallel and free memory"),
     setting(
         "block-size",
@@ -253,7 +297,7 @@ pub(super) static TABLE: &[Setting] = &[
         Kind::Choice { values: &["16", "32"], set: |s, v| s.engine.block_size = if v == "32" { 32 } else { 16 } },
     )
     .default("32")
-    .of(CACHE, ALL)
+    .of(CACHE, OPENING)
     .help("Tokens in a KV block; prefixes are shared in whole blocks"),
     setting("no-prefix-cache", "", Kind::Switch { set: |s, v| s.engine.prefix_cache = !v })
         .default("false")
@@ -558,6 +602,26 @@ pub(super) static TABLE: &[Setting] = &[
         .default("3")
         .of(MEASUREMENT, BENCH)
         .help("Measurements per row; the median is shown"),
+    // --- taper inspect, taper show ---
+    setting(
+        "bandwidth",
+        "GB/S",
+        Kind::Number { min: f64::MIN_POSITIVE, max: 1e6, set: |s, v| s.describe.bandwidth = Some(v) },
+    )
+    .of(OUTPUT, DESCRIBE)
+    .help("Memory bandwidth in 10^9 bytes a second: shows how fast decoding can be with it at most"),
+    setting("tensors", "", Kind::Switch { set: |s, v| s.describe.tensors = v })
+        .default("false")
+        .of(OUTPUT, DESCRIBE)
+        .help("List every tensor: name, shape, type, bytes"),
+    setting(
+        "shell",
+        "SHELL",
+        Kind::Choice { values: &["bash", "zsh", "fish"], set: |s, v| s.shell = v.to_owned() },
+    )
+    .positional()
+    .of(OUTPUT, SHELL)
+    .help("Shell that the script is for"),
     // --- output ---
     setting("json", "", Kind::Switch { set: |s, v| s.json = v })
         .default("false")
@@ -605,8 +669,13 @@ impl Command {
         match self {
             Serve => "serve",
             Run => "run",
+            Pull => "pull",
+            List => "list",
+            Show => "show",
+            Rm => "rm",
             Inspect => "inspect",
             Bench => "bench",
+            Completions => "completions",
         }
     }
 
@@ -614,9 +683,19 @@ impl Command {
         match self {
             Serve => "Serve a model over HTTP, with OpenAI's API",
             Run => "Chat with a model, or answer one prompt",
+            Pull => "Download a model from the Hugging Face Hub, or bring it up to date",
+            List => "List the models in the Hub's cache, and the aliases",
+            Show => "Show a model that is here: where its files are, and what inspect shows",
+            Rm => "Remove models from the Hub's cache",
             Inspect => "Show what a model file holds and what it needs",
             Bench => "Measure prompt processing and generation",
+            Completions => "Print a script that completes commands and flags in a shell",
         }
+    }
+
+    /// Whether it works on one model, which must be named.
+    pub(super) fn needs_model(self) -> bool {
+        NAMING.contains(&self)
     }
 }
 

@@ -152,7 +152,7 @@ fn mistakes_are_named_where_they_were_made() {
         ("taper run m.gguf --top-p 0", &[], "--top-p is \"0\"; it must be a number above 0 and at most 1"),
         ("taper run m.gguf --logit-bias 5+200", &[], "--logit-bias is \"5+200\"; it must be"),
         ("taper bench m.gguf -p 0 -n 0", &[], "-p and -n are both 0, so there is nothing to measure"),
-        ("taper bench", &[], "no model was given: name one, as in `taper bench FILE`"),
+        ("taper bench", &[], "no model was given: name one, as in `taper bench MODEL`"),
         ("taper run m.gguf --logit-bias 5", &[], "--logit-bias is \"5\"; it must be a token id, a sign and a number"),
     ] {
         let message = error(line, environment);
@@ -211,4 +211,49 @@ fn the_documented_settings_are_the_table() {
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(committed, markdown(), "docs/settings.md is out of date: TAPER_UPDATE_DOCS=1 make test writes it");
+}
+
+#[test]
+fn the_file_gives_models_names() {
+    let (_directory, path) = file("ctx-size = 512\n[aliases]\nsmall = 'o/n:Q8_0'\nlocal = './m.gguf'\n");
+    let settings = load(&format!("taper run small --config {path}"), &[]).unwrap();
+    let aliases: Vec<_> = settings.aliases.iter().map(|(alias, model)| (alias.as_str(), model.as_str())).collect();
+    assert_eq!(aliases, [("local", "./m.gguf"), ("small", "o/n:Q8_0")]);
+    assert_eq!((settings.model.as_str(), settings.engine.ctx_size), ("small", Some(512)));
+}
+
+#[test]
+fn an_alias_is_a_model_and_not_another_alias() {
+    for (text, expected) in [
+        ("[aliases]\na = 'b'\nb = 'o/n'\n", "the alias \"a\" is not valid: it stands for another alias"),
+        ("[aliases]\na = 3\n", "the alias \"a\" is not valid: it must be a path, or a name"),
+        ("aliases = 'a'\n", "aliases stand in a table"),
+    ] {
+        let (_directory, path) = file(text);
+        let message = error(&format!("taper run a --config {path}"), &[]);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn variables_of_the_hubs_tools_count_below_ours() {
+    for variable in ["TAPER_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"] {
+        let settings = load("taper run o/n", &[(variable, "TRUE")]).unwrap();
+        assert_eq!((settings.offline, settings.spelled("offline")), (true, variable.to_owned()));
+    }
+    assert!(!load("taper run o/n", &[("HF_HUB_OFFLINE", "1"), ("TAPER_OFFLINE", "0")]).unwrap().offline);
+}
+
+#[test]
+fn models_to_remove_are_named_on_the_command_line_only() {
+    let settings = load("taper rm o/a o/b -y", &[("TAPER_MODEL", "o/precious")]).unwrap();
+    assert_eq!((settings.models, settings.yes), (vec!["o/a".to_owned(), "o/b".to_owned()], true));
+    assert!(error("taper rm", &[("TAPER_MODEL", "o/precious")]).contains("name those to remove"));
+}
+
+#[test]
+fn commands_without_a_model_need_none() {
+    assert_eq!(load("taper list", &[("TAPER_MODEL", "o/n")]).unwrap().model, "");
+    assert_eq!(load("taper completions zsh", &[]).unwrap().shell, "zsh");
+    assert!(error("taper completions", &[]).contains("`taper completions bash`"));
 }

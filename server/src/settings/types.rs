@@ -14,21 +14,41 @@ use crate::engine::sampling::SamplingOverrides;
 pub enum Command {
     Serve,
     Run,
+    Pull,
+    List,
+    Show,
+    Rm,
     Inspect,
     Bench,
+    Completions,
 }
 
 /// Everything a user chose for one invocation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    /// A GGUF file, the first part of a split GGUF, or a directory with safetensors.
-    pub model: PathBuf,
+    /// The model as it was named: a path, an alias, or a name on the Hub. Empty where the command takes none.
+    pub model: String,
+    /// The models that `rm` removes, as they were named.
+    pub models: Vec<String>,
+    /// Names that the settings file gives to models.
+    pub aliases: BTreeMap<String, String>,
+    /// Branch, tag or commit. `None`: what the name says, else `main`.
+    pub revision: Option<String>,
+    /// Nothing is asked of the Hub.
+    pub offline: bool,
+    /// Connections that download at once (`pull`).
+    pub jobs: usize,
+    /// Remove without asking (`rm`).
+    pub yes: bool,
+    /// `bash`, `zsh` or `fish` (`completions`).
+    pub shell: String,
+    pub describe: DescribeSettings,
     pub engine: EngineSettings,
     pub sampling: SamplingSettings,
     pub run: RunSettings,
     pub bench: BenchSettings,
     pub server: ServerSettings,
-    /// Print JSON instead of text (`inspect`, `bench`).
+    /// Print JSON instead of text.
     pub json: bool,
     /// What is logged, in `tracing`'s filter syntax: a level, or levels by module.
     pub log_level: String,
@@ -38,6 +58,15 @@ pub struct Settings {
     pub resolved: BTreeMap<&'static str, Resolved>,
     /// What to tell the user about what they gave, once there is a log to tell it in.
     pub warnings: Vec<String>,
+}
+
+/// What `inspect` and `show` tell beyond the usual.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DescribeSettings {
+    /// Memory bandwidth in 10^9 bytes a second. `None`: not known.
+    pub bandwidth: Option<f32>,
+    /// Every tensor is listed.
+    pub tensors: bool,
 }
 
 /// Model loading, scheduling and the KV cache.

@@ -81,7 +81,8 @@ impl Kind {
 }
 
 fn switch(text: &str) -> Option<bool> {
-    match text {
+    // The Hub's tools take any case.
+    match text.to_ascii_lowercase().as_str() {
         "true" | "1" | "on" | "yes" => Some(true),
         "false" | "0" | "off" | "no" => Some(false),
         _ => None,

@@ -18,11 +18,12 @@ impl GgufModel {
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
     }
+}
 
-    /// Whether `tag` names this model's quantisation: as we read it, or as a part of a file name that ends there.
-    pub fn is_tagged(&self, tag: &str) -> bool {
-        self.quant.as_ref().is_some_and(|quant| quant.eq_ignore_ascii_case(tag)) || has_part(&self.files[0].name, tag)
-    }
+/// The model that `tag` means: the one of this quantisation, else the first whose name has the tag as a part.
+pub fn tagged<'a>(models: &'a [GgufModel], tag: &str) -> Option<&'a GgufModel> {
+    let is_exact = |model: &&GgufModel| model.quant.as_ref().is_some_and(|quant| quant.eq_ignore_ascii_case(tag));
+    models.iter().find(is_exact).or_else(|| models.iter().find(|model| has_part(&model.files[0].name, tag)))
 }
 
 /// The models among `files`, short names first: of several that match, the plain one is meant.
@@ -36,7 +37,7 @@ pub fn gguf_models(files: &[RepoFile]) -> Vec<GgufModel> {
         match models.iter_mut().find(|(other, _)| *other == key) {
             Some((_, model)) => model.files.push(file.clone()),
             None => {
-                models.push((key, GgufModel { quant: quant(&file.name), files: vec![file.clone()], missing: vec![] }))
+                models.push((key, GgufModel { quant: quant(&file.name), files: vec![file.clone()], missing: vec![] }));
             }
         }
     }
@@ -153,7 +154,7 @@ mod tests {
             ("Q5_K_M/x-Q8_0.gguf", Some("Q8_0")),
             ("Qwen3-Q.gguf", None),
             ("model.gguf", None),
-            ("é_q8_0é.gguf", None),
+            ("é-q8_0-é.gguf", Some("Q8_0")),
         ] {
             assert_eq!(quant(name).as_deref(), expected, "{name}");
         }

@@ -2,7 +2,12 @@
 
 pub mod cache;
 pub mod gguf_names;
+pub mod models;
 pub mod name;
+pub mod remove;
 pub mod resolve;
 pub mod scan;
 pub mod select;
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //! Whatever exists on disk wins. Else a name may be spelled as other tools do: `owner/name`, `owner/name:Q4_K_M`
 //! (Ollama, llama.cpp), `owner/name@revision`, `hf.co/owner/name`, or an address copied from the browser.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -76,7 +77,25 @@ impl ModelName {
     }
 }
 
+/// The text that `text` stands for: an alias's, unless a file has that name.
+pub fn without_alias<'a>(text: &'a str, aliases: &'a BTreeMap<String, String>) -> &'a str {
+    match aliases.get(text) {
+        Some(model) if !Path::new(text).exists() => model,
+        _ => text,
+    }
+}
+
 impl HubName {
+    /// The same model at `revision`, which must not contradict one that the name has.
+    pub fn at(self, revision: &str) -> Result<Self, NameError> {
+        let wrong = |rule| NameError::Part { text: self.to_string(), part: revision.to_owned(), rule };
+        match &self.revision {
+            Some(own) if own != revision => Err(wrong("the name has another revision; give one of them")),
+            _ if !is_revision(revision) => Err(wrong(RULE_REVISION)),
+            _ => Ok(Self { revision: Some(revision.to_owned()), ..self }),
+        }
+    }
+
     /// Reads a name on the Hub; `endpoint` is the address of a mirror, whose addresses count as the Hub's own.
     pub fn parse(text: &str, endpoint: Option<&str>) -> Result<Self, NameError> {
         if text.is_empty() {

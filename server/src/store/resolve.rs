@@ -20,11 +20,11 @@ pub struct Local {
 #[derive(Debug, thiserror::Error)]
 pub enum NotHere {
     #[error("{0} is not in the cache")]
-    Repository(HubName),
-    #[error("{name} is not in the cache: of {id} it holds {held}, not {wanted}", id = .name.id())]
-    Revision { name: HubName, wanted: String, held: String },
+    Repository(String),
+    #[error("{name} is not in the cache: of {id} it holds {held}, not {wanted}")]
+    Revision { name: String, id: String, wanted: String, held: String },
     #[error("{name} is in the cache only in part, these files are missing: {missing}")]
-    Incomplete { name: HubName, missing: String },
+    Incomplete { name: String, missing: String },
     #[error("in the cache, {0}")]
     Other(#[from] SelectError),
     #[error(transparent)]
@@ -33,14 +33,14 @@ pub enum NotHere {
 
 /// The model of this name in `cache`.
 pub fn resolve_local(name: &HubName, cache: &HubCache) -> Result<Local, NotHere> {
-    let repo = cache.scan_repo(name)?.ok_or_else(|| NotHere::Repository(name.clone()))?;
+    let repo = cache.scan_repo(name)?.ok_or_else(|| NotHere::Repository(name.to_string()))?;
     let commit = cache.read_ref(name, name.revision())?;
     let revision = repo.revisions.iter().find(|revision| Some(&revision.commit) == commit.as_ref());
     let revision = revision.ok_or_else(|| no_revision(name, &repo))?.clone();
     let selection = select(name, &revision.repo_files())?;
     let missing = missing(&repo, &revision, &selection);
     if !missing.is_empty() {
-        return Err(NotHere::Incomplete { name: name.clone(), missing: missing.join(", ") });
+        return Err(NotHere::Incomplete { name: name.to_string(), missing: missing.join(", ") });
     }
     let path = match selection.kind {
         Kind::Safetensors => revision.dir.clone(),
@@ -57,14 +57,20 @@ impl CachedRevision {
     }
 }
 
-fn no_revision(name: &HubName, repo: &CachedRepo) -> NotHere {
+/// That `repo` lacks the revision of `name`, with those it has.
+pub(super) fn no_revision(name: &HubName, repo: &CachedRepo) -> NotHere {
     let describe = |revision: &CachedRevision| match revision.refs.first() {
         Some(branch) => branch.clone(),
         None => format!("commit {}", revision.commit),
     };
     match repo.revisions.iter().map(describe).collect::<Vec<_>>() {
-        held if held.is_empty() => NotHere::Repository(name.clone()),
-        held => NotHere::Revision { name: name.clone(), wanted: name.revision().to_owned(), held: held.join(", ") },
+        held if held.is_empty() => NotHere::Repository(name.to_string()),
+        held => NotHere::Revision {
+            name: name.to_string(),
+            id: name.id(),
+            wanted: name.revision().to_owned(),
+            held: held.join(", "),
+        },
     }
 }
 
@@ -73,8 +79,8 @@ fn no_revision(name: &HubName, repo: &CachedRepo) -> NotHere {
 pub(super) fn missing(repo: &CachedRepo, revision: &CachedRevision, selection: &Selection) -> Vec<String> {
     let is_here = |name: &str| revision.files.iter().any(|file| file.name == name && file.blob.is_some());
     let mut wanted: Vec<&str> = selection.files.iter().map(|file| file.name.as_str()).collect();
-    if selection.kind == Kind::Safetensors && !repo.incomplete.is_empty() {
-        wanted.extend(["tokenizer.json"].iter().filter(|name| !wanted.contains(name)).copied().collect::<Vec<_>>());
+    if selection.kind == Kind::Safetensors && !repo.incomplete.is_empty() && !wanted.contains(&"tokenizer.json") {
+        wanted.push("tokenizer.json");
     }
     wanted.into_iter().filter(|name| !is_here(name)).map(str::to_owned).collect()
 }

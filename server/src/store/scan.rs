@@ -81,16 +81,6 @@ impl HubCache {
     }
 }
 
-impl CachedRepo {
-    /// Bytes on disk; what several snapshots share counts once.
-    pub fn size(&self) -> u64 {
-        let files = self.revisions.iter().flat_map(|revision| &revision.files);
-        let blobs: BTreeMap<_, _> =
-            files.filter_map(|file| Some((&file.blob.as_ref()?.path, file.blob.as_ref()?.size))).collect();
-        blobs.into_values().sum::<u64>() + self.incomplete.iter().map(|(_, size)| size).sum::<u64>()
-    }
-}
-
 /// `models--owner--name` as a name; the cache also has data sets, and old repositories without an owner.
 fn repo_name(directory: &str) -> Option<HubName> {
     let (owner, name) = directory.strip_prefix("models--")?.split_once("--")?;
@@ -145,6 +135,12 @@ fn walk(directory: &Path) -> Result<Vec<String>, CacheError> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Bytes of all files below `directory`; links count nothing.
+pub(super) fn bytes_below(directory: &Path) -> Result<u64, CacheError> {
+    let sizes = walk(directory)?.into_iter().filter_map(|file| directory.join(file).symlink_metadata().ok());
+    Ok(sizes.filter(Metadata::is_file).map(|metadata| metadata.len()).sum())
 }
 
 /// Names in `directory` in order, with what they are themselves, links not followed. Nothing where it does not exist.

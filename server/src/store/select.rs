@@ -2,7 +2,7 @@
 //!
 //! Looks at names and sizes only, so that the Hub's listing and a snapshot on disk are judged alike.
 
-use super::gguf_names::{GgufModel, gguf_models};
+use super::gguf_names::{self, GgufModel, gguf_models};
 use super::name::{HubName, is_file};
 use crate::capacity::bytes;
 
@@ -68,7 +68,7 @@ pub fn select(name: &HubName, files: &[RepoFile]) -> Result<Selection, SelectErr
         return one_file(name, file, &files);
     }
     if let Some(tag) = &name.quant {
-        return tagged(name, tag, models);
+        return tagged(name, tag, &models);
     }
     match weights {
         Some(weights) if has("config.json") => with_metadata(name, weights, &files),
@@ -90,11 +90,10 @@ fn one_file(name: &HubName, file: &str, files: &[RepoFile]) -> Result<Selection,
     }
 }
 
-fn tagged(name: &HubName, tag: &str, models: Vec<GgufModel>) -> Result<Selection, SelectError> {
-    let exact = |model: &&GgufModel| model.quant.as_ref().is_some_and(|quant| quant.eq_ignore_ascii_case(tag));
-    match models.iter().find(exact).or_else(|| models.iter().find(|model| model.is_tagged(tag))) {
+fn tagged(name: &HubName, tag: &str, models: &[GgufModel]) -> Result<Selection, SelectError> {
+    match gguf_names::tagged(models, tag) {
         Some(model) => gguf(name, model.clone(), None),
-        None => Err(no_such(name, tag, &models)),
+        None => Err(no_such(name, tag, models)),
     }
 }
 
@@ -104,7 +103,7 @@ const USUAL: [&str; 5] = ["Q4_K_M", "Q4_K_S", "Q4_0", "Q5_K_M", "Q8_0"];
 /// The usual quantisation, or the first there is.
 fn usual(name: &HubName, models: Vec<GgufModel>) -> Result<Selection, SelectError> {
     let of = |quant: &&str| models.iter().find(|model| model.quant.as_deref() == Some(quant));
-    let chosen = USUAL.iter().find_map(|quant| of(quant)).unwrap_or(&models[0]).clone();
+    let chosen = USUAL.iter().find_map(of).unwrap_or(&models[0]).clone();
     let choice = (models.len() > 1).then(|| {
         let what = chosen.quant.as_deref().unwrap_or(&chosen.files[0].name);
         format!("{} is {what} here; there are {}", name.id(), available(&models))
@@ -119,7 +118,8 @@ fn gguf(name: &HubName, model: GgufModel, choice: Option<String>) -> Result<Sele
     Ok(Selection { kind: Kind::Gguf { quant: model.quant }, files: model.files, choice })
 }
 
-fn no_such(name: &HubName, tag: &str, models: &[GgufModel]) -> SelectError {
+/// That `models` have no `tag`, with those there are.
+pub(super) fn no_such(name: &HubName, tag: &str, models: &[GgufModel]) -> SelectError {
     let (id, tag) = (name.id(), tag.to_owned());
     match models {
         [] => SelectError::NoGguf { id, tag },
