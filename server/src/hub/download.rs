@@ -47,7 +47,12 @@ pub(super) async fn download(transfers: &Transfers<'_>, wanted: &Wanted, counted
     let (partial, present) = Partial::open(blob, file.size, lock).map_err(disk(blob))?;
     let partial = Arc::new(partial);
     let filled = transfers.fill(file, &partial, &present).await;
-    filled.map_err(|failure| transfers.remote.asked.error_in(&file.name, failure))?;
+    if let Err(failure) = filled {
+        if partial::present(blob, file.size).is_empty() {
+            partial::remove(blob).map_err(disk(blob))?;
+        }
+        return Err(transfers.remote.asked.error_in(&file.name, failure));
+    }
     transfers.tell(Event::Checking { file: &file.name });
     check(wanted, &partial).await?;
     partial.finish().map_err(disk(blob))

@@ -15,8 +15,12 @@ pub struct Limits {
     pub longest_wait: Duration,
     /// Connections over all files, at most.
     pub connections: usize,
-    /// Bytes that one request asks for, and that a crash may lose per connection.
-    pub piece_bytes: u64,
+    /// Bytes that one request asks for. Between the two, so that all connections have work; not less, since the Hub counts
+    /// requests.
+    pub smallest_piece: u64,
+    pub largest_piece: u64,
+    /// Bytes that a crash may lose of each connection.
+    pub unnoted_bytes: u64,
 }
 
 impl Default for Limits {
@@ -27,7 +31,9 @@ impl Default for Limits {
             delay: Duration::from_millis(500),
             longest_wait: Duration::from_secs(60),
             connections: 8,
-            piece_bytes: 64 << 20,
+            smallest_piece: 16 << 20,
+            largest_piece: 256 << 20,
+            unnoted_bytes: 32 << 20,
         }
     }
 }
@@ -45,9 +51,14 @@ impl Limits {
             limits.delay = Duration::from_millis(milliseconds);
         }
         if let Some(bytes) = number("TAPER_HUB_PIECE_BYTES").filter(|bytes| *bytes > 0) {
-            limits.piece_bytes = bytes;
+            (limits.smallest_piece, limits.largest_piece) = (bytes, bytes);
         }
         limits
+    }
+
+    /// Bytes of the pieces of a file of `size` bytes.
+    pub(super) fn piece_of(&self, size: u64) -> u64 {
+        (size / (2 * self.connections.max(1) as u64)).clamp(self.smallest_piece, self.largest_piece)
     }
 
     /// The wait after `failures` attempts in a row.
@@ -64,6 +75,12 @@ fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_keep_all_connections_busy_with_few_requests() {
+        let pieces = [1, 1000, 100_000].map(|mebibytes| Limits::default().piece_of(mebibytes << 20) >> 20);
+        assert_eq!(pieces, [16, 62, 256]);
+    }
 
     #[test]
     fn waits_double() {

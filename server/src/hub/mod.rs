@@ -189,7 +189,7 @@ fn place(
 
 /// Downloads what is not here, several files at once.
 async fn bring(remote: &Remote, commit: &str, wanted: &[Wanted], report: &mut Report<'_>) -> Result<(), PullError> {
-    let connections = remote.limits.connections;
+    let connections = remote.limits.connections.max(1);
     let report = RefCell::new(report);
     let transfers = Transfers { remote, commit, connections: Semaphore::new(connections), report };
     // Two files with the same bytes are one blob.

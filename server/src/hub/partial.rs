@@ -167,6 +167,10 @@ fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 mod tests {
     use super::*;
 
+    fn only(range: Range<u64>) -> Vec<Range<u64>> {
+        vec![range]
+    }
+
     fn lock() -> File {
         tempfile::tempfile().unwrap()
     }
@@ -181,7 +185,7 @@ mod tests {
         partial.note(&(40..60)).unwrap();
         partial.write(&[7; 20], 60).unwrap();
         drop(partial);
-        assert_eq!(Partial::open(&blob, 100, lock()).unwrap().1, [40..60]);
+        assert_eq!(Partial::open(&blob, 100, lock()).unwrap().1, only(40..60));
     }
 
     #[test]
@@ -193,7 +197,7 @@ mod tests {
         partial.note(&(0..10)).unwrap();
         partial.note(&(50..100)).unwrap();
         partial.bytes.set_len(99).unwrap();
-        assert_eq!(present(&blob, 100), [0..10]);
+        assert_eq!(present(&blob, 100), only(0..10));
     }
 
     #[test]
@@ -203,9 +207,9 @@ mod tests {
 
     #[test]
     fn a_note_ends_at_the_line_that_a_crash_has_torn() {
-        assert_eq!(noted("of 100\n0 10\n10 2", 100), [0..10]);
-        assert_eq!(noted("of 100\n0 10\n10\n20 30\n", 100), [0..10]);
-        assert_eq!(noted("of 100\n0 10\n90 101\n", 100), [0..10]);
+        assert_eq!(noted("of 100\n0 10\n10 2", 100), only(0..10));
+        assert_eq!(noted("of 100\n0 10\n10\n20 30\n", 100), only(0..10));
+        assert_eq!(noted("of 100\n0 10\n90 101\n", 100), only(0..10));
     }
 
     #[test]

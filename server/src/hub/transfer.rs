@@ -31,7 +31,7 @@ impl Transfers<'_> {
 
     /// Brings what `partial` does not have of `file`.
     pub async fn fill(&self, file: &RemoteFile, partial: &Arc<Partial>, present: &[Range<u64>]) -> Result<(), Failure> {
-        let pieces = missing(present, file.size, self.remote.limits.piece_bytes);
+        let pieces = missing(present, file.size, self.remote.limits.piece_of(file.size));
         let in_one = pieces.first() == Some(&(0..file.size));
         match self.bring_all(file, partial, pieces).await {
             Err(Failure::TooLong) if !in_one => self.bring_whole(file, partial).await,
@@ -101,6 +101,9 @@ impl Transfers<'_> {
             arrived.write(chunk.as_ref())?;
             arrived.partial.reported.fetch_add(chunk.as_ref().len() as u64, Ordering::Relaxed);
             self.tell(Event::Received(chunk.as_ref().len() as u64));
+            if !arrived.doubtful && arrived.at - arrived.noted >= self.remote.limits.unnoted_bytes {
+                arrived.note().await?;
+            }
         }
         if received < asked {
             return Err(Failure::Short { received, asked });
@@ -138,9 +141,11 @@ impl Arrived {
         Ok(())
     }
 
-    /// Goes back to `before`, and says how many bytes that were.
+    /// Goes back to `before`, and says how many bytes that were. What is noted already stays noted: were it wrong, the
+    /// checksum would tell.
     fn forget(&mut self, before: u64) -> u64 {
         self.doubtful = false;
+        self.noted = self.noted.min(before);
         std::mem::replace(&mut self.at, before) - before
     }
 
