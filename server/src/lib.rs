@@ -7,6 +7,8 @@ pub mod engine;
 pub mod files;
 pub mod grammar;
 pub mod http;
+#[cfg(feature = "hub")]
+pub mod hub;
 pub mod loading;
 pub mod runner;
 pub mod settings;

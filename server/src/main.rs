@@ -17,7 +17,8 @@ fn main() -> ExitCode {
         Ok(found) => found,
         Err(error) => return error.report(),
     };
-    let filter = match EnvFilter::try_new(&settings.log_level) {
+    // What hf-hub calls an error there is often none, since we ask again.
+    let filter = match EnvFilter::try_new(format!("hf_hub=off,{}", settings.log_level)) {
         Ok(filter) => filter,
         Err(error) => {
             eprintln!("error: --log-level is {:?}: {error}", settings.log_level);

@@ -10,6 +10,10 @@ pub mod run;
 pub mod serve;
 pub mod show;
 
+#[cfg(feature = "hub")]
+mod download_progress;
+#[cfg(feature = "hub")]
+mod interrupt;
 mod keyboard;
 mod model;
 mod progress;

@@ -47,11 +47,10 @@ pub fn note_choice(local: &Local) {
     }
 }
 
-/// CALL SITE OF THE DOWNLOAD: brings the model `name` into the cache, and says where it is.
+/// Brings the model `name` into the cache, and says where it is.
 #[cfg(feature = "hub")]
-fn pull_missing(name: &HubName, _settings: &Settings, not_here: NotHere) -> Result<PathBuf> {
-    let words = format!("{not_here}; `taper pull {name}` downloads it");
-    Err(Error::new(not_here).context(words))
+fn pull_missing(name: &HubName, _settings: &Settings, _not_here: NotHere) -> Result<PathBuf> {
+    Ok(super::pull::download(name, None)?.path)
 }
 
 #[cfg(not(feature = "hub"))]

@@ -38,6 +38,8 @@ async fn serve(settings: &Settings, opened: Opened, names: Served, file: String)
     tracing::info!("listening on http://{address}{}, loading {}", access.prefix(), settings.model);
     // From here to the end, so that no signal falls between two listeners.
     let mut signals = Signals::new()?;
+    #[cfg(feature = "hub")]
+    super::interrupt::hand_over();
     let (loaded, loading) = tokio::sync::oneshot::channel();
     // Not a thread of the runtime, whose end would wait for it: before there is anything to drain, a signal ends the
     // process at once.

@@ -59,6 +59,19 @@ impl HubCache {
         Ok(self.repo_dir(name).join("blobs").join(one_part("an etag", etag)?))
     }
 
+    /// As [`Self::blob`], in a directory that exists, and is really the repository's.
+    pub fn blob_to_write(&self, name: &HubName, etag: &str) -> Result<PathBuf, CacheError> {
+        let path = self.blob(name, etag)?;
+        self.create_parent(name, &path)?;
+        Ok(path)
+    }
+
+    /// What is locked by who writes that blob; other tools lock it, too.
+    pub fn lock(&self, name: &HubName, etag: &str) -> Result<PathBuf, CacheError> {
+        let repository = format!("models--{}--{}", name.owner, name.name);
+        Ok(self.root.join(".locks").join(repository).join(format!("{}.lock", one_part("an etag", etag)?)))
+    }
+
     /// The directory with the files of a commit.
     pub fn snapshot(&self, name: &HubName, commit: &str) -> Result<PathBuf, CacheError> {
         Ok(self.repo_dir(name).join("snapshots").join(one_part("a commit", commit)?))

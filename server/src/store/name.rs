@@ -284,7 +284,7 @@ fn is_gguf_file(text: &str) -> bool {
 }
 
 /// Whether `text` is a relative path that stays below where it begins, on every system.
-pub(super) fn is_file(text: &str) -> bool {
+pub(crate) fn is_file(text: &str) -> bool {
     let part = |part: &str| !part.is_empty() && part != "." && part != "..";
     text.len() <= 1024 && !text.contains(|c: char| c.is_control() || c == '\\' || c == ':') && text.split('/').all(part)
 }
