@@ -43,7 +43,14 @@ use crate::{chat, completions, error, models, props, status, template, tokenize,
     ),
     components(
         // What only hand-written schemas and shared responses name; the macro looks into neither.
-        schemas(chat::ContentPart, values::TokenId, error::ErrorResponse, status::HealthError),
+        schemas(
+            chat::AllowedTools,
+            chat::ContentPart,
+            chat::FunctionName,
+            values::TokenId,
+            error::ErrorResponse,
+            status::HealthError,
+        ),
         responses(
             error::BadRequest,
             error::Unauthorized,

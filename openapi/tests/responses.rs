@@ -46,9 +46,7 @@ fn a_chat_completion_has_openai_s_keys() {
             message: ChatMessage {
                 role: AssistantRole::Assistant,
                 content: Some("Hi".into()),
-                refusal: None,
-                reasoning_content: None,
-                tool_calls: None,
+                ..ChatMessage::default()
             },
             logprobs: Some(ChatLogprobs { content: Some(vec![token]), refusal: None }),
             finish_reason: FinishReason::Length,

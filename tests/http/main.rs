@@ -18,3 +18,4 @@ mod status;
 mod stop;
 mod structured;
 mod text;
+mod tools;

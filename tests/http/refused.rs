@@ -147,12 +147,8 @@ fn a_prompt_that_breaks_a_rule_is_refused() {
 fn what_a_chat_does_not_honour_is_refused_by_name() {
     let function = json!({ "name": "f", "parameters": {} });
     let table = [
-        ("tools", json!([{ "type": "function", "function": function }])),
-        ("tool_choice", json!("required")),
-        ("tool_choice", json!({ "type": "function", "function": { "name": "f" } })),
         ("functions", json!([function])),
         ("function_call", json!({ "name": "f" })),
-        ("reasoning_effort", json!("low")),
         ("verbosity", json!("low")),
         ("modalities", json!(["text", "audio"])),
         ("audio", json!({ "voice": "alloy", "format": "mp3" })),

@@ -94,7 +94,7 @@ proptest! {
 #[test]
 fn the_grammar_begins_after_the_thoughts() {
     let tokenizer = tokenizer();
-    let thoughts = Thoughts { end: "</think>".to_owned(), budget: None };
+    let thoughts = Thoughts { start: None, end: "</think>".to_owned(), budget: None };
     let mut guide = guide(&tokenizer, Some(thoughts), Some(&Grammar::Choice(vec!["yes".to_owned()])));
     let text = "no, not yet</think>";
     for token in tokenizer.encode(text, EncodeOptions { add_special: false, parse_special: false }).unwrap() {
@@ -113,7 +113,7 @@ fn thoughts_over_their_budget_are_closed() {
     let options = EncodeOptions { add_special: false, parse_special: false };
     let close = tokenizer.encode("</think>", options).unwrap();
     let budget = Some(Budget { tokens: 3, close: close.clone() });
-    let thoughts = Thoughts { end: "</think>".to_owned(), budget };
+    let thoughts = Thoughts { start: None, end: "</think>".to_owned(), budget };
     let thought = tokenizer.encode("a", options).unwrap()[0];
     for skips_forced in [true, false] {
         let mut guide = guide(&tokenizer, Some(thoughts.clone()), None);
@@ -150,4 +150,27 @@ fn a_grammar_of_more_than_a_mebibyte_is_refused_before_it_is_read() {
     let grammars = Grammars::new(&tokenizer(), &[2]).unwrap();
     let error = grammars.matcher(&Grammar::Lark("x".repeat((1 << 20) + 1))).err().expect("too large");
     assert_eq!(error.to_string(), "it has 1048577 bytes; at most 1048576 are taken");
+}
+
+/// A model that opens its thoughts itself may do so, or answer at once.
+#[test]
+fn thoughts_may_come_before_the_grammar_or_not() {
+    let tokenizer = tokenizer();
+    let thoughts = || Thoughts { start: Some("<think>".to_owned()), end: "</think>".to_owned(), budget: None };
+    let options = EncodeOptions { add_special: false, parse_special: false };
+    let grammar = Grammar::Choice(vec!["yes".to_owned()]);
+
+    let mut guided = guide(&tokenizer, Some(thoughts()), Some(&grammar));
+    let at_once = answer(&mut guided, &tokenizer, true, |allowed| {
+        // Of the tokens that may come first, one that begins the answer.
+        *allowed.iter().find(|id| tokenizer.token_bytes(**id).starts_with(b"y")).unwrap_or(&allowed[0])
+    });
+    assert_eq!(at_once.as_deref(), Some("yes"));
+
+    let mut guided = guide(&tokenizer, Some(thoughts()), Some(&grammar));
+    for token in tokenizer.encode("<think>no</think>", options).unwrap() {
+        assert!(allowed(&mut guided, &tokenizer).contains(&token));
+        guided.accept(token).unwrap();
+    }
+    assert_eq!(answer(&mut guided, &tokenizer, true, |allowed| allowed[0]).as_deref(), Some("yes"));
 }

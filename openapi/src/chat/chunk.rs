@@ -66,10 +66,18 @@ pub struct ChatDelta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub reasoning_content: Option<String>,
+    /// The same under vLLM's newer name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reasoning: Option<String>,
     /// Tools that the model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub tool_calls: Option<Vec<ToolCallDelta>>,
+    /// Why what was marked as a tool call stayed text: it could not be read, or named no tool (Taper).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tool_parse_error: Option<String>,
 }
 
 /// What was added to one tool call.

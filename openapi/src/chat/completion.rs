@@ -46,7 +46,7 @@ pub struct ChatChoice {
 }
 
 /// The message that a model answers with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChatMessage {
     /// Who speaks.
     pub role: AssistantRole,
@@ -60,10 +60,18 @@ pub struct ChatMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub reasoning_content: Option<String>,
+    /// The same under vLLM's newer name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reasoning: Option<String>,
     /// Tools that the model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub tool_calls: Option<Vec<ToolCall>>,
+    /// Why what was marked as a tool call stayed text: it could not be read, or named no tool (Taper).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tool_parse_error: Option<String>,
 }
 
 /// The role of every answer.

@@ -4,11 +4,13 @@ mod chunk;
 mod completion;
 mod message;
 mod request;
+mod tools;
 
 pub use chunk::{ChatChunk, ChatChunkChoice, ChatDelta, FunctionCallDelta, ToolCallDelta};
 pub use completion::{AssistantRole, ChatChoice, ChatCompletion, ChatMessage};
 pub use message::{ContentPart, FunctionCall, Message, MessageContent, Role, ToolCall, ToolType};
-pub use request::ChatRequest;
+pub use request::{ChatRequest, ReasoningFormatName};
+pub use tools::{AllowedTool, AllowedTools, FunctionDefinition, FunctionName, ToolChoice, ToolDefinition, ToolMode};
 
 pub(crate) mod paths {
     #![expect(dead_code, reason = "the functions stand for the server's; only their attributes are read")]

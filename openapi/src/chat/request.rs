@@ -5,8 +5,21 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::message::Message;
+use super::tools::{ToolChoice, ToolDefinition};
 use crate::body::{Body, BodyError, Unknown, read};
 use crate::sampling::SamplingFields;
+
+/// Where thoughts go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReasoningFormatName {
+    /// Into the text.
+    None,
+    /// Into fields of their own.
+    Auto,
+    /// Into fields of their own.
+    Deepseek,
+}
 
 /// A conversation, and how to continue it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, ToSchema)]
@@ -39,25 +52,30 @@ pub struct ChatRequest {
     #[schema(default = false)]
     pub continue_final_message: Option<bool>,
 
-    /// Tools that the model may call. Not supported yet: refused unless empty.
-    #[schema(value_type = Option<Vec<Object>>)]
-    pub tools: Option<Value>,
-    /// Whether tools may or must be called: `none`, `auto`, `required` or one tool. Not supported yet.
-    #[schema(value_type = Option<Value>)]
-    pub tool_choice: Option<Value>,
-    /// Whether several tools may be called at once. Accepted without effect, and named in `x-ignored`.
-    #[schema(value_type = Option<bool>)]
-    pub parallel_tool_calls: Option<Value>,
+    /// Tools that the model may call.
+    #[schema(max_items = 128)]
+    pub tools: Option<Vec<ToolDefinition>>,
+    /// Whether tools may or must be called. Default: they may, if there are some.
+    pub tool_choice: Option<ToolChoice>,
+    /// Whether one answer may call several tools.
+    #[schema(default = true)]
+    pub parallel_tool_calls: Option<bool>,
     /// OpenAI's older name for `tools`. Not supported: refused unless empty.
     #[schema(value_type = Option<Vec<Object>>)]
     pub functions: Option<Value>,
     /// OpenAI's older name for `tool_choice`. Not supported yet.
     #[schema(value_type = Option<Value>)]
     pub function_call: Option<Value>,
-    /// How much to think: `none`, `minimal`, `low`, `medium`, `high` or more. Not supported yet; templates that know
-    /// it take it from `chat_template_kwargs`.
-    #[schema(value_type = Option<String>)]
-    pub reasoning_effort: Option<Value>,
+    /// How much to think: `none`, `minimal`, `low`, `medium`, `high` or more, for templates that know it. `none` turns
+    /// thoughts off where the template can.
+    pub reasoning_effort: Option<String>,
+    /// Tokens of thoughts, after which they are closed and the answer begins (vLLM; llama-server's name
+    /// `reasoning_budget` is accepted too). Default: the server's setting reasoning-budget.
+    #[serde(alias = "reasoning_budget", alias = "thinking_budget_tokens")]
+    #[schema(minimum = -1, maximum = 9223372036854775807_i64)]
+    pub thinking_token_budget: Option<i64>,
+    /// `none` leaves thoughts in the text, with their tags; `auto` and `deepseek` tell them apart (llama-server).
+    pub reasoning_format: Option<ReasoningFormatName>,
     /// How long the answer should be: `low`, `medium` or `high`. Not supported yet.
     #[schema(value_type = Option<String>)]
     pub verbosity: Option<Value>,

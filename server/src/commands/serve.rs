@@ -10,6 +10,7 @@ use taper_openapi::object::ModelName;
 use taper_openapi::props::{DefaultGenerationSettings, DefaultParams, Modalities, Props};
 use taper_server::engine::sampling::{SamplingOverrides, SamplingParams};
 use taper_server::grammar::Grammars;
+use taper_server::http::dialect::Dialect;
 use taper_server::http::layer::Access;
 use taper_server::http::serve::{Ended, Listening, Signals, listen, until_the_end};
 use taper_server::http::service::{Server, Service, unix_time};
@@ -78,6 +79,8 @@ fn load(settings: &Settings, opened: Opened, names: Served, file: &str, server: 
              \"Assistant:\" lines"
         );
     }
+    let (tool_call_parser, reasoning_parser) = (&settings.server.tool_call_parser, &settings.server.reasoning_parser);
+    let dialect = Dialect::new(&template, &tokenizer, tool_call_parser.as_deref(), reasoning_parser.as_deref())?;
     let sampling = SamplingOverrides::merge(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);
     let params = SamplingOverrides::resolve(std::slice::from_ref(&sampling));
     // Else every request would be refused for what it did not say.
@@ -122,6 +125,7 @@ fn load(settings: &Settings, opened: Opened, names: Served, file: &str, server: 
         pulse: Default::default(),
         metrics: Arc::clone(&server.metrics),
         name,
+        dialect,
         grammars: Grammars::new(&tokenizer, &end_tokens).map_err(|error| anyhow!("the vocabulary: {error}"))?,
         tokenizer,
         template,

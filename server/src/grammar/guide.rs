@@ -13,6 +13,8 @@ use crate::text::Tokenizer;
 /// The thoughts that come before the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thoughts {
+    /// The text that begins them, with which the answer may begin. `None`: the prompt has begun them.
+    pub start: Option<String>,
     /// The text that ends them.
     pub end: String,
     /// Tokens after which they are ended. `None`: as long as they take.
@@ -61,21 +63,55 @@ pub struct Guide {
 
 struct Thinking {
     thoughts: Thoughts,
+    /// What of the start is still to come; empty once they have begun.
+    rest_of_start: Vec<u8>,
     num_tokens: usize,
     /// The last bytes, as many as the end may have.
     tail: Vec<u8>,
 }
 
+impl Thinking {
+    fn new(thoughts: Thoughts) -> Self {
+        let rest_of_start = thoughts.start.clone().unwrap_or_default().into_bytes();
+        Self { thoughts, rest_of_start, num_tokens: 0, tail: Vec::new() }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.rest_of_start.is_empty()
+    }
+
+    /// Nothing of the answer has come, so that it may still begin with something else.
+    fn may_not_come(&self) -> bool {
+        !self.has_begun() && Some(self.rest_of_start.len()) == self.thoughts.start.as_ref().map(String::len)
+    }
+
+    /// Whether a token may be the next part of the start, which it may go beyond.
+    fn continues_start(&self, bytes: &[u8]) -> bool {
+        !bytes.is_empty() && (self.rest_of_start.starts_with(bytes) || bytes.starts_with(&self.rest_of_start))
+    }
+}
+
 impl Guide {
     /// A guide over tokens of `tokenizer`.
     pub fn new(tokenizer: Arc<Tokenizer>, thoughts: Option<Thoughts>, matcher: Option<Matcher>) -> Self {
-        let thoughts = thoughts.map(|thoughts| Thinking { thoughts, num_tokens: 0, tail: Vec::new() });
+        let thoughts = thoughts.map(Thinking::new);
         Self { tokenizer, thoughts, matcher, pending: VecDeque::new() }
     }
 
     /// Takes in a token of the thoughts; ends them where their end is.
     fn think(&mut self, token: u32) -> Result<(), ConstraintError> {
         let Some(thinking) = &mut self.thoughts else { return Ok(()) };
+        if !thinking.has_begun() {
+            let bytes = self.tokenizer.token_bytes(token);
+            if !thinking.continues_start(bytes) {
+                // The answer begins without thoughts.
+                self.thoughts = None;
+                return self.follow(token);
+            }
+            let taken = bytes.len().min(thinking.rest_of_start.len());
+            thinking.rest_of_start.drain(..taken);
+            return Ok(());
+        }
         thinking.num_tokens += 1;
         thinking.tail.extend_from_slice(self.tokenizer.token_bytes(token));
         let end = thinking.thoughts.end.as_bytes();
@@ -90,6 +126,44 @@ impl Guide {
         if let Some(budget) = spent {
             self.pending.extend(&budget.close);
         }
+        Ok(())
+    }
+
+    /// Takes in a token of the answer.
+    fn follow(&mut self, token: u32) -> Result<(), ConstraintError> {
+        match &mut self.matcher {
+            Some(matcher) if !matcher.is_stopped() => matcher.consume_token(token).map_err(failed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets tokens pass that begin the thoughts, beside those of `row` that the grammar lets pass.
+    fn mask_before_thoughts(&mut self, row: &mut [f32]) -> Result<(), ConstraintError> {
+        let Some(thinking) = &self.thoughts else { return Ok(()) };
+        let starts: Vec<(usize, f32)> = (0..self.tokenizer.vocab_size().min(row.len()))
+            .filter(|id| thinking.continues_start(self.tokenizer.token_bytes(*id as u32)))
+            .map(|id| (id, row[id]))
+            .collect();
+        if thinking.may_not_come() {
+            self.mask_answer(row)?;
+        } else {
+            row.iter_mut().for_each(|logit| *logit += f32::NEG_INFINITY);
+        }
+        starts.into_iter().for_each(|(id, logit)| row[id] = logit);
+        Ok(())
+    }
+
+    fn mask_answer(&mut self, row: &mut [f32]) -> Result<(), ConstraintError> {
+        let Some(matcher) = &mut self.matcher else { return Ok(()) };
+        let mask = matcher.compute_mask_or_eos().map_err(failed)?;
+        mask.iter_unset_entries(|id| {
+            if let Some(logit) = row.get_mut(id) {
+                *logit += f32::NEG_INFINITY;
+            }
+        });
+        // An embedding may have more rows than the vocabulary has tokens.
+        let known = mask.len().min(row.len());
+        row[known..].iter_mut().for_each(|logit| *logit += f32::NEG_INFINITY);
         Ok(())
     }
 
@@ -112,24 +186,19 @@ impl Constraint for Guide {
             row[*next as usize] = if logit.is_nan() { logit } else { 0.0 };
             return Ok(());
         }
-        let Some(matcher) = &mut self.matcher else { return Ok(()) };
-        if self.thoughts.is_some() {
-            // An answer that ended within the thoughts would not be what was asked for.
-            for id in &self.tokenizer.special_tokens().end_of_generation {
-                row[*id as usize] += f32::NEG_INFINITY;
+        match &self.thoughts {
+            None => self.mask_answer(row),
+            // A budget alone restricts nothing but what comes after it is spent.
+            Some(_) if self.matcher.is_none() => Ok(()),
+            Some(thinking) if !thinking.has_begun() => self.mask_before_thoughts(row),
+            Some(_) => {
+                // An answer that ended within the thoughts would not be what was asked for.
+                for id in &self.tokenizer.special_tokens().end_of_generation {
+                    row[*id as usize] += f32::NEG_INFINITY;
+                }
+                Ok(())
             }
-            return Ok(());
         }
-        let mask = matcher.compute_mask_or_eos().map_err(failed)?;
-        mask.iter_unset_entries(|id| {
-            if let Some(logit) = row.get_mut(id) {
-                *logit += f32::NEG_INFINITY;
-            }
-        });
-        // An embedding may have more rows than the vocabulary has tokens.
-        let known = mask.len().min(row.len());
-        row[known..].iter_mut().for_each(|logit| *logit += f32::NEG_INFINITY);
-        Ok(())
     }
 
     fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
@@ -139,10 +208,7 @@ impl Constraint for Guide {
         if self.thoughts.is_some() {
             return self.think(token);
         }
-        match &mut self.matcher {
-            Some(matcher) if !matcher.is_stopped() => matcher.consume_token(token).map_err(failed),
-            _ => Ok(()),
-        }
+        self.follow(token)
     }
 
     fn forced(&mut self) -> Vec<u32> {

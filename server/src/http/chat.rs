@@ -5,21 +5,24 @@ use std::sync::Arc;
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use taper_openapi::chat::{
-    AssistantRole, ChatChoice, ChatChunk, ChatChunkChoice, ChatCompletion, ChatDelta, ChatMessage, ChatRequest,
+    AssistantRole, ChatChoice, ChatChunk, ChatChunkChoice, ChatCompletion, ChatDelta, ChatRequest, ReasoningFormatName,
 };
 use taper_openapi::object::{ChatChunkName, ChatCompletionName};
 use taper_openapi::usage::FinishReason;
 
+use super::answer::{chat_deltas, content};
 use super::body::{RawBody, answer, ignored_header, receive};
 use super::error::ApiError;
-use super::generation::{Delta, Generation, Origin};
+use super::generation::{Delta, Generation, Origin, Plan};
 use super::keys::KeyId;
 use super::layer::Access;
 use super::logprobs;
 use super::prompt::{Conversation, ConversationOptions};
-use super::request::{Streaming, Valid, valid_chat};
+use super::request::{self, Streaming, Valid, valid_chat};
 use super::service::{Server, Service, completion_id, unix_time};
 use super::sse::{EventSender, Gone, stream};
+use super::structured::AskedGrammar;
+use super::tools::{Toolbox, toolbox};
 use crate::grammar::Guidance;
 
 /// Answers a conversation.
@@ -32,13 +35,14 @@ pub async fn completions(
     let service = Arc::clone(server.service()?);
     let raw = receive(&server, &request, payload).await?;
     let owner = access.cache_owner(&request);
-    let (valid, prompt, guidance) = server
+    let (plan, prompt) = server
         .off_thread({
             let (server, service) = (server.clone(), Arc::clone(&service));
             move || prepare(&server, &service, &raw, owner)
         })
         .await?;
-    let generation = Generation::start(&service, &[prompt], &valid, &guidance, Origin::Conversation)?;
+    let generation = Generation::start(&service, &[prompt], &plan)?;
+    let valid = plan.valid;
     let with_logprobs = valid.overrides.logprobs.is_some();
     let head = Head { service, id: completion_id("chatcmpl"), created: unix_time(), with_logprobs };
     let ignored = ignored_header(&valid.ignored);
@@ -56,21 +60,73 @@ fn prepare(
     service: &Service,
     raw: &RawBody,
     owner: Option<KeyId>,
-) -> Result<(Valid, Vec<u32>, Guidance), ApiError> {
+) -> Result<(Plan, Vec<u32>), ApiError> {
     let mut body: ChatRequest = raw.parse()?;
     service.check_model(body.sampling.model.as_deref())?;
     let mut valid = valid_chat(&mut body, service.rules(&server.settings))?;
     valid.cache = valid.cache.of_key(owner);
     valid.stop.extend(service.template.stop_strings().iter().map(|stop| (*stop).to_owned()));
+    let toolbox = toolbox(&body)?;
+    let thinking = Thinking::of(&body, server.settings.reasoning_budget)?;
     let options = ConversationOptions {
         kwargs: body.chat_template_kwargs,
         add_generation_prompt: body.add_generation_prompt,
         continue_final_message: body.continue_final_message,
+        toolbox: toolbox.as_ref(),
+        reasoning_effort: body.reasoning_effort,
     };
-    let conversation = Conversation::new(body.messages, options, &server.settings.limits)?;
-    let prompt = conversation.encode(&service.template, &service.tokenizer, valid.add_special)?;
-    let matcher = valid.grammar.as_ref().map(|grammar| grammar.matcher(service)).transpose()?;
-    Ok((valid, prompt, Guidance { matcher, ..Guidance::default() }))
+    let conversation = Conversation::new(body.messages, options, &service.dialect, &server.settings.limits)?;
+    let (prompt, is_open) = conversation.encode(service, valid.add_special)?;
+    let reading = service.dialect.reading(toolbox.as_ref(), is_open, thinking.is_told_apart);
+    let guidance = guidance(service, &valid, toolbox.as_ref(), &thinking, is_open)?;
+    Ok((Plan { valid, origin: Origin::Conversation, guidance, reading }, prompt))
+}
+
+/// How much the model may think, and where its thoughts go.
+struct Thinking {
+    budget: Option<usize>,
+    /// Into a field of their own.
+    is_told_apart: bool,
+}
+
+impl Thinking {
+    fn of(body: &ChatRequest, default_budget: Option<usize>) -> Result<Self, ApiError> {
+        let budget = match request::whole("thinking_token_budget", body.thinking_token_budget, -1, i64::MAX)? {
+            None => default_budget,
+            Some(budget) => usize::try_from(budget).ok(),
+        };
+        Ok(Self { budget, is_told_apart: body.reasoning_format != Some(ReasoningFormatName::None) })
+    }
+}
+
+/// What restricts the answers: a form, calls that must be made, a budget of thoughts.
+fn guidance(
+    service: &Service,
+    valid: &Valid,
+    toolbox: Option<&Toolbox>,
+    thinking: &Thinking,
+    is_open: bool,
+) -> Result<Guidance, ApiError> {
+    let (dialect, tokenizer) = (&service.dialect, &service.tokenizer);
+    let calls = match toolbox {
+        Some(toolbox) => dialect.call_grammar(toolbox, is_open, tokenizer)?,
+        None => None,
+    };
+    let matcher = match (&valid.grammar, calls) {
+        (None, None) => None,
+        (Some(asked), None) if toolbox.is_none() => Some(asked.matcher(service)?),
+        // A grammar of calls knows thoughts itself.
+        (None, Some(grammar)) => {
+            let matcher = AskedGrammar { field: "tools", grammar }.matcher(service)?;
+            return Ok(Guidance { thoughts: None, matcher: Some(matcher) });
+        }
+        (Some(asked), _) => {
+            let message =
+                format!("`{}` and `tools` exclude each other on this server yet; give one of them", asked.field);
+            return Err(ApiError::invalid_param(asked.field, message));
+        }
+    };
+    Ok(Guidance { thoughts: dialect.thoughts(is_open, thinking.budget, tokenizer)?, matcher })
 }
 
 /// What all chunks of a completion have in common.
@@ -101,10 +157,6 @@ fn choice(index: usize, delta: ChatDelta, finish_reason: Option<FinishReason>) -
     ChatChunkChoice { index: index as u64, delta, logprobs: None, finish_reason }
 }
 
-fn content(text: String) -> ChatDelta {
-    ChatDelta { content: Some(text), ..ChatDelta::default() }
-}
-
 /// The whole answer at once. If the client leaves, this future is dropped, and the generation with it.
 async fn whole(head: Head, mut generation: Generation, ignored: Option<String>) -> Result<HttpResponse, ApiError> {
     let answers = super::collect(&mut generation).await?;
@@ -112,13 +164,7 @@ async fn whole(head: Head, mut generation: Generation, ignored: Option<String>) 
         index: index as u64,
         finish_reason: answer.reason(),
         logprobs: head.with_logprobs.then(|| logprobs::of_chat(&answer.scored, &head.service.tokenizer)),
-        message: ChatMessage {
-            role: AssistantRole::Assistant,
-            content: Some(answer.text),
-            refusal: None,
-            reasoning_content: None,
-            tool_calls: None,
-        },
+        message: answer.into_message(),
     });
     let completion = ChatCompletion {
         object: ChatCompletionName::Name,
@@ -150,21 +196,25 @@ async fn write_chunks(
     })
     .await?
     {
-        let (index, text, scored, reason) = match delta {
+        let (index, pieces, scored, reason) = match delta {
             Delta::Prompt { .. } => continue,
-            Delta::Text { index, text, scored } => (index, text, scored, None),
-            Delta::Finished { index, text, scored, reason } => (index, text, scored, Some(reason)),
+            Delta::Added { index, pieces, scored } => (index, pieces, scored, None),
+            Delta::Finished { index, pieces, scored, reason } => (index, pieces, scored, Some(reason)),
             Delta::Failed(error) => {
                 events.send_error(&error).await?;
                 return events.send_done().await;
             }
         };
+        let mut choices: Vec<_> = chat_deltas(pieces).into_iter().map(|delta| choice(index, delta, None)).collect();
+        if !scored.is_empty() {
+            if choices.is_empty() {
+                choices.push(choice(index, content(String::new()), None));
+            }
+            choices[0].logprobs = Some(logprobs::of_chat(&scored, &head.service.tokenizer));
+        }
         // The end has a chunk of its own, without text.
-        let logprobs = (!scored.is_empty()).then(|| logprobs::of_chat(&scored, &head.service.tokenizer));
-        let has_content = !text.is_empty() || logprobs.is_some();
-        let text = has_content.then(|| ChatChunkChoice { logprobs, ..choice(index, content(text), None) });
-        let end = reason.map(|reason| choice(index, ChatDelta::default(), Some(reason)));
-        for choice in text.into_iter().chain(end) {
+        choices.extend(reason.map(|reason| choice(index, ChatDelta::default(), Some(reason))));
+        for choice in choices {
             let ended = choice.finish_reason.is_some();
             let timings = (ended || options.timings_per_token).then(|| generation.timings(index));
             let usage = options.usage_in_every_chunk.then(|| generation.usage());

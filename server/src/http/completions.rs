@@ -11,14 +11,15 @@ use taper_openapi::logprobs::TextLogprobs;
 use taper_openapi::object::TextCompletionName;
 use taper_openapi::usage::FinishReason;
 
+use super::answer::{Answer, text_of};
 use super::body::{RawBody, answer, ignored_header, receive};
 use super::error::ApiError;
-use super::generation::{Delta, Generation, Origin};
+use super::generation::{Delta, Generation, Origin, Plan};
 use super::keys::KeyId;
 use super::layer::Access;
 use super::logprobs::TextWriter;
 use super::prompt::{TextPrompt, text_prompts};
-use super::request::{Streaming, Valid, valid_completion};
+use super::request::{Streaming, valid_completion};
 use super::service::{Server, Service, completion_id, unix_time};
 use super::sse::{EventSender, Gone, stream};
 use crate::grammar::Guidance;
@@ -33,14 +34,15 @@ pub async fn completions(
     let service = Arc::clone(server.service()?);
     let raw = receive(&server, &request, payload).await?;
     let owner = access.cache_owner(&request);
-    let (valid, prompts, guidance) = server
+    let (plan, prompts) = server
         .off_thread({
             let (server, service) = (server.clone(), Arc::clone(&service));
             move || prepare(&server, &service, &raw, owner)
         })
         .await?;
     let (tokens, texts): (Vec<_>, Vec<_>) = prompts.into_iter().map(|prompt| (prompt.tokens, prompt.text)).unzip();
-    let generation = Generation::start(&service, &tokens, &valid, &guidance, Origin::Text)?;
+    let generation = Generation::start(&service, &tokens, &plan)?;
+    let valid = plan.valid;
     let with_logprobs = valid.overrides.logprobs.is_some();
     let echo = Echo { texts, tokens, n: valid.n, is_scored: valid.overrides.prompt_logprobs.is_some() };
     let head = Head { service, id: completion_id("cmpl"), created: unix_time(), with_logprobs, echo };
@@ -59,7 +61,7 @@ fn prepare(
     service: &Service,
     raw: &RawBody,
     owner: Option<KeyId>,
-) -> Result<(Valid, Vec<TextPrompt>, Guidance), ApiError> {
+) -> Result<(Plan, Vec<TextPrompt>), ApiError> {
     let mut body: CompletionRequest = raw.parse()?;
     service.check_model(body.sampling.model.as_deref())?;
     let mut valid = valid_completion(&mut body, service.rules(&server.settings))?;
@@ -67,7 +69,8 @@ fn prepare(
     let (echo, limits) = (body.echo == Some(true), &server.settings.limits);
     let prompts = text_prompts(body.prompt, &service.tokenizer, valid.add_special, echo, limits)?;
     let matcher = valid.grammar.as_ref().map(|grammar| grammar.matcher(service)).transpose()?;
-    Ok((valid, prompts, Guidance { matcher, ..Guidance::default() }))
+    let guidance = Guidance { matcher, ..Guidance::default() };
+    Ok((Plan { valid, origin: Origin::Text, guidance, reading: None }, prompts))
 }
 
 /// What all chunks of a completion have in common.
@@ -116,7 +119,7 @@ impl Head {
 
 impl Head {
     /// Those of a whole answer, and of its prompt where that is echoed.
-    fn logprobs(&self, index: usize, answer: &super::Answer) -> TextLogprobs {
+    fn logprobs(&self, index: usize, answer: &Answer) -> TextLogprobs {
         let (mut writer, tokenizer) = (TextWriter::default(), &self.service.tokenizer);
         let mut list = TextLogprobs::default();
         if self.echo.is_scored {
@@ -179,8 +182,8 @@ async fn write_chunks(
                 events.send(&head.chunk(vec![CompletionChunkChoice { logprobs: Some(list), ..echo }])).await?;
                 continue;
             }
-            Delta::Text { index, text, scored } => (index, text, scored, None),
-            Delta::Finished { index, text, scored, reason } => (index, text, scored, Some(reason)),
+            Delta::Added { index, pieces, scored } => (index, text_of(pieces), scored, None),
+            Delta::Finished { index, pieces, scored, reason } => (index, text_of(pieces), scored, Some(reason)),
             Delta::Failed(error) => {
                 events.send_error(&error).await?;
                 return events.send_done().await;

@@ -7,8 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use taper_openapi::usage::{FinishReason, PromptProgress, PromptTokensDetails, Timings, Usage};
+use taper_formats::Piece;
+use taper_openapi::usage::{
+    CompletionTokensDetails, FinishReason, PromptProgress, PromptTokensDetails, Timings, Usage,
+};
 
+use super::dialect::{Reader, Reading};
 use super::error::ApiError;
 use super::request::{Cache, Valid};
 use super::service::Service;
@@ -37,15 +41,24 @@ impl Origin {
     }
 }
 
+/// How the answers to one request are to be made.
+pub struct Plan {
+    pub valid: Valid,
+    pub origin: Origin,
+    pub guidance: Guidance,
+    /// How their text is read. `None`: as it is.
+    pub reading: Option<Reading>,
+}
+
 /// What happened to one of the answers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
     /// The prompt's log probabilities, if they were asked for, before everything else: of all its tokens but the first.
     Prompt { index: usize, logprobs: Vec<TokenLogprobs> },
-    /// More text, never empty, and the tokens that it is from, if their log probabilities were asked for.
-    Text { index: usize, text: String, scored: Vec<ScoredToken> },
-    /// The last text, often empty, and why the answer ended.
-    Finished { index: usize, text: String, scored: Vec<ScoredToken>, reason: FinishReason },
+    /// More of the answer, and the tokens that it is from, if their log probabilities were asked for.
+    Added { index: usize, pieces: Vec<Piece>, scored: Vec<ScoredToken> },
+    /// The last of it, often nothing, and why the answer ended.
+    Finished { index: usize, pieces: Vec<Piece>, scored: Vec<ScoredToken>, reason: FinishReason },
     /// An answer that cannot go on. All answers of the request end with it.
     Failed(ApiError),
 }
@@ -62,6 +75,8 @@ struct Choice {
     handle: RequestHandle,
     /// `None` once the text has ended.
     output: Option<Output>,
+    /// Tells thoughts, text and calls apart. `None`: all of it is text.
+    reader: Option<Reader>,
     ended: Option<(String, FinishReason)>,
     /// Tokens whose text has not been sent yet.
     scored: Vec<ScoredToken>,
@@ -91,13 +106,8 @@ pub struct Generation {
 
 impl Generation {
     /// Queues `n` requests for each prompt.
-    pub fn start(
-        service: &Arc<Service>,
-        prompts: &[Vec<u32>],
-        valid: &Valid,
-        guidance: &Guidance,
-        origin: Origin,
-    ) -> Result<Self, ApiError> {
+    pub fn start(service: &Arc<Service>, prompts: &[Vec<u32>], plan: &Plan) -> Result<Self, ApiError> {
+        let Plan { valid, origin, .. } = plan;
         let (count, limit) = (prompts.len() * valid.n, service.engine.max_requests());
         if count > limit {
             return Err(too_many(count, limit, valid.n));
@@ -107,7 +117,7 @@ impl Generation {
         let mut generation = Self { service: Arc::clone(service), choices, n: valid.n, turn: 0 };
         for prompt in prompts {
             for index in 0..valid.n {
-                let choice = Choice::start(service, prompt, index, valid, guidance, origin)
+                let choice = Choice::start(service, prompt, index, plan)
                     .map_err(|error| service.refused(error, origin.field()))?;
                 generation.choices.push(choice);
             }
@@ -146,12 +156,14 @@ impl Generation {
         let prompt_tokens = firsts().map(|choice| choice.prompt_tokens as u64).sum();
         let completion_tokens = self.choices.iter().map(|choice| choice.num_generated as u64).sum();
         let cached_tokens = firsts().map(|choice| choice.handle.progress().cached() as u64).sum();
+        let readers = self.choices.iter().filter_map(|choice| choice.reader.as_ref());
+        let reasoning_tokens = readers.map(Reader::num_reasoning_tokens).sum();
         Usage {
             prompt_tokens,
             completion_tokens,
             total_tokens: prompt_tokens + completion_tokens,
             prompt_tokens_details: PromptTokensDetails { cached_tokens },
-            ..Usage::default()
+            completion_tokens_details: CompletionTokensDetails { reasoning_tokens, ..Default::default() },
         }
     }
 
@@ -183,14 +195,8 @@ fn too_many(count: usize, limit: usize, n: usize) -> ApiError {
 }
 
 impl Choice {
-    fn start(
-        service: &Arc<Service>,
-        prompt: &[u32],
-        index: usize,
-        valid: &Valid,
-        guidance: &Guidance,
-        origin: Origin,
-    ) -> Result<Self, SubmitError> {
+    fn start(service: &Arc<Service>, prompt: &[u32], index: usize, plan: &Plan) -> Result<Self, SubmitError> {
+        let Plan { valid, origin, guidance, reading } = plan;
         let mut params = SamplingOverrides::resolve(&[service.defaults.clone(), valid.overrides.clone()]);
         // Answers to one prompt must differ, also with a seed.
         params.seed = params.seed.map(|seed| seed.wrapping_add(index as u64));
@@ -203,14 +209,16 @@ impl Choice {
         let request = Request { prompt: prompt.to_vec(), params, cache_salt };
         let submitted = Instant::now();
         let handle = service.engine.submit_constrained(request, guidance.guide(&service.tokenizer))?;
-        let options = DecodeOptions { skip_special: valid.skip_special, starts_text: origin == Origin::Conversation };
-        let detokenizer = Detokenizer::new(Arc::clone(&service.tokenizer), options);
+        let options = DecodeOptions { skip_special: valid.skip_special, starts_text: *origin == Origin::Conversation };
+        let markers = reading.as_ref().map(|reading| Arc::clone(reading.markers())).unwrap_or_default();
+        let detokenizer = Detokenizer::new(Arc::clone(&service.tokenizer), options).showing(markers);
         let stop = StopMatcher::new(valid.stop.clone(), valid.include_stop);
         let slot = service.slots.enter(handle.progress(), prompt.len(), handle.max_tokens());
         service.metrics.request_started();
         Ok(Self {
             handle,
             output: Some(Output::new(detokenizer, stop)),
+            reader: reading.as_ref().map(Reading::reader),
             ended: None,
             scored: Vec::new(),
             prompt_logprobs,
@@ -244,8 +252,12 @@ impl Choice {
                     if let Some(logged) = &mut self.logged {
                         logged.push_str(&text);
                     }
-                    if !text.is_empty() && self.ended.is_none() {
-                        return Poll::Ready(Delta::Text { index, text, scored: std::mem::take(&mut self.scored) });
+                    if self.ended.is_some() {
+                        continue;
+                    }
+                    let pieces = self.pieces_of(&text, service);
+                    if !pieces.is_empty() {
+                        return Poll::Ready(Delta::Added { index, pieces, scored: std::mem::take(&mut self.scored) });
                     }
                 }
                 Some(Event::Finished { reason, timings, .. }) => {
@@ -271,6 +283,40 @@ impl Choice {
             return String::new();
         }
         step.text
+    }
+
+    /// What the text of one more token holds. Counts what could not be read.
+    fn pieces_of(&mut self, text: &str, service: &Service) -> Vec<Piece> {
+        let pieces = match &mut self.reader {
+            None if text.is_empty() => Vec::new(),
+            None => vec![Piece::Text(text.to_owned())],
+            Some(reader) => reader.push_token(text),
+        };
+        service.metrics.note_pieces(&pieces);
+        pieces
+    }
+
+    /// The end of an answer, whose last text is `text`.
+    fn last(
+        &mut self,
+        index: usize,
+        text: &str,
+        scored: Vec<ScoredToken>,
+        reason: FinishReason,
+        service: &Service,
+    ) -> Delta {
+        if let Some(logged) = &mut self.logged {
+            logged.push_str(text);
+        }
+        let Some(reader) = &mut self.reader else {
+            let pieces = if text.is_empty() { Vec::new() } else { vec![Piece::Text(text.to_owned())] };
+            return Delta::Finished { index, pieces, scored, reason };
+        };
+        let mut pieces = reader.push(text);
+        pieces.extend(reader.finish());
+        service.metrics.note_pieces(&pieces);
+        let reason = if reason == FinishReason::Stop && reader.has_called() { FinishReason::ToolCalls } else { reason };
+        Delta::Finished { index, pieces, scored, reason }
     }
 
     /// Leaves out the tokens behind `last`, the end of the text: they are the stop string's.
@@ -313,7 +359,7 @@ impl Choice {
         }
         let scored = std::mem::take(&mut self.scored);
         let delta = match (self.ended.take(), rest, reason) {
-            (Some((text, reason)), ..) => Delta::Finished { index, text, scored, reason },
+            (Some((text, reason)), ..) => self.last(index, &text, scored, reason, service),
             (None, _, engine::FinishReason::Error(message)) => Delta::Failed(service.failed(message)),
             (None, _, engine::FinishReason::Cancelled) => {
                 Delta::Failed(service.failed("the request was cancelled".to_owned()))
@@ -323,11 +369,11 @@ impl Choice {
                 let is_stop = rest.stopped_by.is_some()
                     || matches!(reason, engine::FinishReason::Stop { .. } | engine::FinishReason::Complete);
                 let reason = if is_stop { FinishReason::Stop } else { FinishReason::Length };
-                Delta::Finished { index, text: rest.text, scored, reason }
+                self.last(index, &rest.text, scored, reason, service)
             }
         };
-        if let (Some(logged), Delta::Finished { text, .. }) = (&self.logged, &delta) {
-            tracing::info!(target: "taper::prompts", answer = format!("{logged}{text}"), "answer");
+        if let (Some(logged), Delta::Finished { .. }) = (&self.logged, &delta) {
+            tracing::info!(target: "taper::prompts", answer = logged, "answer");
         }
         service.request_finished(&delta, self.submitted.elapsed(), self.engine_timings);
         delta

@@ -12,6 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
+use taper_formats::Piece;
 use taper_openapi::usage::FinishReason;
 
 use super::generation::Delta;
@@ -39,6 +40,8 @@ pub struct Metrics {
     finished: Family<Finished, Counter>,
     refused: Family<Refused, Counter>,
     started: Counter,
+    tool_calls: Counter,
+    tool_parse_failures: Counter,
     prompt_tokens: Counter,
     generated_tokens: Counter,
     time_to_first_token: Histogram,
@@ -127,6 +130,13 @@ impl Metrics {
                 "Requests that the engine did not take, by reason",
                 Family::default(),
             ),
+            tool_calls: own(&mut registry, "tool_calls", "Tool calls that models made", Counter::default()),
+            tool_parse_failures: own(
+                &mut registry,
+                "tool_parse_failures",
+                "Texts that were marked as a tool call and could not be read as one",
+                Counter::default(),
+            ),
             started: own(&mut registry, "requests_started", "Requests that the engine took", Counter::default()),
             prompt_tokens: register(
                 &mut registry,
@@ -208,13 +218,25 @@ impl Metrics {
         self.inter_token_latency.observe(since_last.as_secs_f64());
     }
 
+    /// Counts the calls of an answer.
+    pub fn note_pieces(&self, pieces: &[Piece]) {
+        for piece in pieces {
+            match piece {
+                Piece::CallEnd { .. } => self.tool_calls.inc(),
+                Piece::Malformed { .. } => self.tool_parse_failures.inc(),
+                _ => continue,
+            };
+        }
+    }
+
     /// A request has ended by itself; one whose client left is counted by [`Metrics::request_abandoned`].
     /// `busy`: others wait for its place.
     pub fn request_finished(&self, delta: &Delta, total: Duration, timings: Timings, busy: bool) {
         let finished_reason = match delta {
             Delta::Finished { reason: FinishReason::Stop, .. } => "stop",
+            Delta::Finished { reason: FinishReason::ToolCalls, .. } => "tool_calls",
             Delta::Finished { .. } => "length",
-            Delta::Failed(_) | Delta::Prompt { .. } | Delta::Text { .. } => "error",
+            Delta::Failed(_) | Delta::Prompt { .. } | Delta::Added { .. } => "error",
         };
         self.finished.get_or_create(&Finished { finished_reason }).inc();
         self.total_time.observe(total.as_secs_f64());

@@ -5,11 +5,13 @@
 //! decided before, in `layer.rs`; every mistake becomes a status in `error.rs`.
 
 mod access_log;
+mod answer;
 mod bind;
 mod body;
 mod chat;
 mod completions;
 mod cors;
+pub mod dialect;
 mod docs;
 mod error;
 mod forwarded;
@@ -34,13 +36,14 @@ mod sse;
 pub mod status;
 mod structured;
 mod text;
+mod tools;
 
 use actix_web::web::{self, ServiceConfig};
-use taper_openapi::usage::{FinishReason, PromptProgress};
+use taper_openapi::usage::PromptProgress;
 
-use crate::engine::sampling::TokenLogprobs;
+use answer::Answer;
 use error::ApiError;
-use generation::{Delta, Generation, ScoredToken};
+use generation::{Delta, Generation};
 use request::Streaming;
 use sse::{EventSender, Gone};
 
@@ -69,37 +72,15 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(docs::swagger_ui());
 }
 
-/// A whole answer.
-#[derive(Debug, Clone, Default)]
-struct Answer {
-    text: String,
-    /// `None` until it has ended.
-    reason: Option<FinishReason>,
-    /// Empty unless log probabilities were asked for.
-    scored: Vec<ScoredToken>,
-    prompt_logprobs: Vec<TokenLogprobs>,
-}
-
-impl Answer {
-    fn add(&mut self, text: &str, scored: Vec<ScoredToken>) {
-        self.text.push_str(text);
-        self.scored.extend(scored);
-    }
-
-    fn reason(&self) -> FinishReason {
-        self.reason.unwrap_or(FinishReason::Length)
-    }
-}
-
 /// All answers, once all have ended.
 async fn collect(generation: &mut Generation) -> Result<Vec<Answer>, ApiError> {
     let mut answers = vec![Answer::default(); generation.num_choices()];
     while let Some(delta) = generation.next().await {
         match delta {
             Delta::Prompt { index, logprobs } => answers[index].prompt_logprobs = logprobs,
-            Delta::Text { index, text, scored } => answers[index].add(&text, scored),
-            Delta::Finished { index, text, scored, reason } => {
-                answers[index].add(&text, scored);
+            Delta::Added { index, pieces, scored } => answers[index].add(pieces, scored),
+            Delta::Finished { index, pieces, scored, reason } => {
+                answers[index].add(pieces, scored);
                 answers[index].reason = Some(reason);
             }
             Delta::Failed(error) => return Err(error),

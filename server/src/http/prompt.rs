@@ -7,8 +7,11 @@ use taper_openapi::chat::{ContentPart, Message, MessageContent, Role};
 use taper_openapi::completions::Prompt;
 use uuid::Uuid;
 
+use super::dialect::Dialect;
 use super::error::ApiError;
 use super::request::{at_most, token_ids};
+use super::service::Service;
+use super::tools::Toolbox;
 use crate::settings::RequestLimits;
 use crate::text::{ChatInput, ChatTemplate, DecodeOptions, EncodeOptions, Tokenizer};
 
@@ -19,27 +22,48 @@ pub struct Conversation {
     kwargs: Map<String, Value>,
     add_generation_prompt: bool,
     /// What stands at the end of the last message, if the answer is to go on with it.
-    open_end: Option<String>,
+    open_end: Option<OpenEnd>,
+    /// As the client sent them, for a template that writes them out.
+    tools: Option<Value>,
+}
+
+/// The end of a message that an answer goes on with.
+struct OpenEnd {
+    /// By which it is found in the prompt.
+    mark: String,
+    /// It breaks off within thoughts.
+    is_in_thoughts: bool,
 }
 
 /// How a conversation is written out, as the request says it.
 #[derive(Default)]
-pub struct ConversationOptions {
+pub struct ConversationOptions<'a> {
     pub kwargs: Option<Value>,
     pub add_generation_prompt: Option<bool>,
     pub continue_final_message: Option<bool>,
+    pub toolbox: Option<&'a Toolbox>,
+    pub reasoning_effort: Option<String>,
 }
 
 impl Conversation {
     /// Checks the messages.
-    pub fn new(messages: Vec<Message>, options: ConversationOptions, limits: &RequestLimits) -> Result<Self, ApiError> {
+    pub fn new(
+        messages: Vec<Message>,
+        options: ConversationOptions,
+        dialect: &Dialect,
+        limits: &RequestLimits,
+    ) -> Result<Self, ApiError> {
         if messages.is_empty() {
             return Err(ApiError::invalid_param("messages", "`messages` is empty; it must have at least one message"));
         }
         at_most("messages", messages.len(), limits.messages, "max-messages")?;
         let kwargs = match options.kwargs {
-            None => Map::new(),
-            Some(Value::Object(kwargs)) => kwargs,
+            None => effort_variables(options.reasoning_effort.as_deref()),
+            Some(Value::Object(kwargs)) => {
+                let mut all = effort_variables(options.reasoning_effort.as_deref());
+                all.extend(kwargs);
+                all
+            }
             Some(_) => {
                 let message = "`chat_template_kwargs` must be an object of variables for the chat template";
                 return Err(ApiError::invalid_param("chat_template_kwargs", message));
@@ -55,14 +79,21 @@ impl Conversation {
             .enumerate()
             .map(|(i, message)| template_message(i, message))
             .collect::<Result<_, _>>()?;
-        let open_end = if go_on { Some(mark_end(messages.last_mut())?) } else { None };
+        if !dialect.knows_tools {
+            messages.iter_mut().for_each(write_calls_as_text);
+            if let Some(toolbox) = options.toolbox {
+                instruct(&mut messages, &taper_formats::instructions(&toolbox.tools));
+            }
+        }
+        let open_end = if go_on { Some(mark_end(messages.last_mut(), dialect)?) } else { None };
+        let tools = options.toolbox.filter(|_| dialect.knows_tools).map(|toolbox| toolbox.definitions.clone());
         let add_generation_prompt = options.add_generation_prompt.unwrap_or(!go_on) && !go_on;
-        Ok(Self { messages, kwargs, add_generation_prompt, open_end })
+        Ok(Self { messages, kwargs, add_generation_prompt, open_end, tools })
     }
 
     /// The prompt that `template` makes of it.
     pub fn render(&self, template: &ChatTemplate) -> Result<String, ApiError> {
-        let Self { messages, kwargs, add_generation_prompt, open_end } = self;
+        let Self { messages, kwargs, add_generation_prompt, open_end, tools } = self;
         if let Some(index) = messages.iter().position(|message| message.get("tool_calls").is_some())
             && !template.source().contains("tool_calls")
         {
@@ -71,9 +102,10 @@ impl Conversation {
                 format!("`{param}` cannot be told to this model: its chat template does not write tool calls");
             return Err(ApiError::unsupported(param, message));
         }
-        let input = ChatInput { messages, tools: None, add_generation_prompt: *add_generation_prompt, kwargs };
+        let input =
+            ChatInput { messages, tools: tools.as_ref(), add_generation_prompt: *add_generation_prompt, kwargs };
         let mut prompt = template.render(&input)?;
-        if let Some(mark) = open_end {
+        if let Some(OpenEnd { mark, .. }) = open_end {
             // Whatever the template writes after the last message would close it.
             let Some(end) = prompt.find(mark.as_str()) else {
                 let message = "the chat template does not write the last message as it is, so it cannot be continued";
@@ -84,31 +116,77 @@ impl Conversation {
         Ok(prompt)
     }
 
-    /// The prompt's tokens.
-    pub fn encode(
-        &self,
-        template: &ChatTemplate,
-        tokenizer: &Tokenizer,
-        add_special: Option<bool>,
-    ) -> Result<Vec<u32>, ApiError> {
-        let prompt = self.render(template)?;
-        Ok(match add_special {
+    /// The prompt's tokens, and whether the answer begins within thoughts.
+    pub fn encode(&self, service: &Service, add_special: Option<bool>) -> Result<(Vec<u32>, bool), ApiError> {
+        let (prompt, tokenizer) = (self.render(&service.template)?, &service.tokenizer);
+        let is_open = match &self.open_end {
+            Some(end) => end.is_in_thoughts,
+            None => service.dialect.reasoning.starts_in_reasoning(&prompt),
+        };
+        let tokens = match add_special {
             Some(true) => tokenizer.encode(&prompt, EncodeOptions { add_special: true, parse_special: true })?,
             _ => tokenizer.encode_chat(&prompt)?,
-        })
+        };
+        Ok((tokens, is_open))
+    }
+}
+
+/// What templates are told of the effort to think: those that know it by name, and those that can only turn thoughts on or
+/// off, under two names.
+fn effort_variables(effort: Option<&str>) -> Map<String, Value> {
+    let Some(effort) = effort else { return Map::new() };
+    let thinks = effort != "none";
+    let variables = [
+        ("reasoning_effort", Value::from(effort)),
+        ("enable_thinking", Value::from(thinks)),
+        ("thinking", Value::from(thinks)),
+    ];
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Puts instructions into the system message, which is made if there is none.
+fn instruct(messages: &mut Vec<Value>, instructions: &str) {
+    match messages.first_mut().filter(|message| message["role"] == "system") {
+        Some(system) => {
+            let text = system["content"].as_str().unwrap_or_default();
+            system["content"] = format!("{text}\n\n{instructions}").into();
+        }
+        None => messages.insert(0, json!({ "role": "system", "content": instructions })),
+    }
+}
+
+/// For a template that knows no tools: calls become the text that such a model is told to call with, and results what the
+/// user says.
+fn write_calls_as_text(message: &mut Value) {
+    if let Some(calls) = message.as_object_mut().and_then(|fields| fields.remove("tool_calls")) {
+        let calls = calls.as_array().into_iter().flatten().map(|call| {
+            let function = &call["function"];
+            format!(
+                "<tool_call>\n{}\n</tool_call>",
+                json!({ "name": function["name"], "arguments": function["arguments"] })
+            )
+        });
+        let text = message["content"].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        message["content"] = text.into_iter().chain(calls).collect::<Vec<_>>().join("\n").into();
+    }
+    if message["role"] == "tool" || message["role"] == "function" {
+        let result = message["content"].as_str().unwrap_or_default();
+        message["content"] = format!("<tool_response>\n{result}\n</tool_response>").into();
+        message["role"] = "user".into();
     }
 }
 
 /// Puts a mark at the end of the message's text, by which that end is found in the prompt; text of the template's own
 /// may look like the message's.
-fn mark_end(message: Option<&mut Value>) -> Result<String, ApiError> {
+fn mark_end(message: Option<&mut Value>, dialect: &Dialect) -> Result<OpenEnd, ApiError> {
     if let Some(Value::String(text)) = message.and_then(|message| message.get_mut("content"))
         && !text.trim_end().is_empty()
     {
         let mark = Uuid::new_v4().simple().to_string();
         text.truncate(text.trim_end().len());
+        let is_in_thoughts = dialect.reasoning.leaves_open(text);
         text.push_str(&mark);
-        return Ok(mark);
+        return Ok(OpenEnd { mark, is_in_thoughts });
     }
     let message = "`continue_final_message` needs a last message with text";
     Err(ApiError::invalid_param("continue_final_message", message))

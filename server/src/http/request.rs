@@ -96,7 +96,6 @@ pub fn valid_chat(request: &mut ChatRequest, rules: Rules) -> Result<Valid, ApiE
         ("prompt_cache_key", request.prompt_cache_key.is_some()),
         ("prompt_cache_retention", request.prompt_cache_retention.is_some()),
         ("prediction", request.prediction.is_some()),
-        ("parallel_tool_calls", request.parallel_tool_calls.is_some()),
     ];
     let mut fields = std::mem::take(&mut request.sampling);
     if let Some(max) = whole("max_completion_tokens", request.max_completion_tokens, 1, i64::MAX)? {
@@ -143,11 +142,8 @@ fn refuse_unsupported_chat(request: &ChatRequest) -> Result<(), ApiError> {
     };
     let text_only = request.modalities.as_ref().is_none_or(|modalities| *modalities == serde_json::json!(["text"]));
     let honoured = [
-        ("tools", empty(&request.tools)),
-        ("tool_choice", word(&request.tool_choice, &["none", "auto"])),
         ("functions", empty(&request.functions)),
         ("function_call", word(&request.function_call, &["none", "auto"])),
-        ("reasoning_effort", request.reasoning_effort.is_none()),
         ("verbosity", word(&request.verbosity, &["medium"])),
         ("modalities", text_only),
         ("audio", request.audio.is_none()),
@@ -362,7 +358,7 @@ fn number(
     }
 }
 
-fn whole(field: &'static str, value: Option<i64>, min: i64, max: i64) -> Result<Option<i64>, ApiError> {
+pub fn whole(field: &'static str, value: Option<i64>, min: i64, max: i64) -> Result<Option<i64>, ApiError> {
     match value {
         Some(value) if value < min || value > max => {
             let range = if max == i64::MAX { format!("at least {min}") } else { format!("from {min} to {max}") };

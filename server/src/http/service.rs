@@ -10,6 +10,7 @@ use taper_openapi::props::Props;
 use tokio::sync::Semaphore;
 
 use super::body::BodyMemory;
+use super::dialect::Dialect;
 use super::error::ApiError;
 use super::generation::Delta;
 use super::metrics::Metrics;
@@ -97,6 +98,7 @@ pub struct Service {
     /// Another name by which it may be asked for: the file's, beside an alias.
     pub other_name: Option<String>,
     pub engine: EngineHandle,
+    pub dialect: Dialect,
     pub grammars: Grammars,
     pub tokenizer: Arc<Tokenizer>,
     pub template: ChatTemplate,

@@ -57,9 +57,11 @@ fn tokens_of(body: TokenizeRequest, server: &Server, service: &Service) -> Resul
                 kwargs: body.chat_template_kwargs,
                 add_generation_prompt: body.add_generation_prompt,
                 continue_final_message: body.continue_final_message,
+                ..ConversationOptions::default()
             };
-            let conversation = Conversation::new(messages, options, &server.settings.limits)?;
-            return conversation.encode(&service.template, &service.tokenizer, body.add_special_tokens);
+            let limits = &server.settings.limits;
+            let conversation = Conversation::new(messages, options, &service.dialect, limits)?;
+            return Ok(conversation.encode(service, body.add_special_tokens)?.0);
         }
         _ => {
             return Err(ApiError::invalid_param(
@@ -117,8 +119,10 @@ pub async fn apply_template(
                 kwargs: body.chat_template_kwargs,
                 add_generation_prompt: body.add_generation_prompt,
                 continue_final_message: body.continue_final_message,
+                ..ConversationOptions::default()
             };
-            let conversation = Conversation::new(body.messages, options, &server.settings.limits)?;
+            let limits = &server.settings.limits;
+            let conversation = Conversation::new(body.messages, options, &service.dialect, limits)?;
             let prompt = conversation.render(&service.template)?;
             let tokens = service.tokenizer.encode_chat(&prompt)?.len() as u64;
             Ok(ApplyTemplateResponse { prompt, tokens })

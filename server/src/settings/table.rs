@@ -459,6 +459,20 @@ pub(super) static TABLE: &[Setting] = &[
         .also(&["--served-model-name"])
         .of(ADDRESS, HTTP)
         .help("Model name that clients see and ask for; without it, the file's name"),
+    setting("tool-call-parser", "NAME", Kind::Text { set: |s, v| s.server.tool_call_parser = Some(v) })
+        .of(ADDRESS, HTTP)
+        .help("How the model writes tool calls, a name of docs/formats.md; without it, as the chat template shows"),
+    setting("reasoning-parser", "NAME", Kind::Text { set: |s, v| s.server.reasoning_parser = Some(v) })
+        .of(ADDRESS, HTTP)
+        .help("How the model marks thoughts: think, none, ...; without it, as the chat template shows"),
+    setting(
+        "reasoning-budget",
+        "TOKENS",
+        Kind::Integer { min: -1, max: u32::MAX as i64, set: |s, v| s.server.reasoning_budget = usize::try_from(v).ok() },
+    )
+    .default("-1")
+    .of(ADDRESS, HTTP)
+    .help("Tokens that a model may think before its thoughts are closed; -1: as many as it likes"),
     setting("api-prefix", "PATH", Kind::Text { set: |s, v| s.server.api_prefix = v })
         .also(&["--root-path"])
         .default("")

@@ -163,6 +163,12 @@ pub struct ServerSettings {
     pub trusted_proxies: Vec<String>,
     /// Unknown fields are an error.
     pub strict_params: bool,
+    /// Name of the chat format. `None`: as the template shows.
+    pub tool_call_parser: Option<String>,
+    /// Name of the tags of thoughts. `None`: as the template shows.
+    pub reasoning_parser: Option<String>,
+    /// Tokens of thoughts. `None`: as many as they take.
+    pub reasoning_budget: Option<usize>,
     pub limits: RequestLimits,
 }
 

@@ -4,6 +4,7 @@
 //! that can no longer become one are shown as U+FFFD at once. The deltas put together are what [`Tokenizer::decode`]
 //! gives for all tokens.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::tokenizer::{DecodeOptions, Tokenizer};
@@ -13,6 +14,8 @@ use super::tokenizer::{DecodeOptions, Tokenizer};
 pub struct Detokenizer {
     tokenizer: Arc<Tokenizer>,
     skip_special: bool,
+    /// Control tokens that are shown all the same.
+    shown: Arc<HashSet<u32>>,
     at_start: bool,
     /// The beginning of a character, at most 3 bytes between calls.
     pending: Vec<u8>,
@@ -21,12 +24,19 @@ pub struct Detokenizer {
 impl Detokenizer {
     /// Starts a stream.
     pub fn new(tokenizer: Arc<Tokenizer>, options: DecodeOptions) -> Self {
-        Self { tokenizer, skip_special: options.skip_special, at_start: options.starts_text, pending: Vec::new() }
+        let DecodeOptions { skip_special, starts_text } = options;
+        Self { tokenizer, skip_special, shown: Arc::default(), at_start: starts_text, pending: Vec::new() }
+    }
+
+    /// The same, with these control tokens shown even where others are not.
+    pub fn showing(self, shown: Arc<HashSet<u32>>) -> Self {
+        Self { shown, ..self }
     }
 
     /// The text that token `id` completes; often empty.
     pub fn push(&mut self, id: u32) -> String {
-        let bytes = self.tokenizer.shown_bytes(id, self.skip_special, &mut self.at_start);
+        let skip_special = self.skip_special && !self.shown.contains(&id);
+        let bytes = self.tokenizer.shown_bytes(id, skip_special, &mut self.at_start);
         self.pending.extend_from_slice(bytes);
         let mut delta = String::new();
         let mut num_done = 0;

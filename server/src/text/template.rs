@@ -130,6 +130,11 @@ impl ChatTemplate {
         self.environment.get_template(DEFAULT).map(|template| template.source().to_owned()).unwrap_or_default()
     }
 
+    /// All templates, for what they show of the model's chat format.
+    pub fn sources(&self) -> String {
+        self.environment.templates().map(|(_, template)| template.source().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+
     /// Stop strings that the form needs besides the model's own end tokens.
     pub fn stop_strings(&self) -> &'static [&'static str] {
         if self.is_fallback { &[FALLBACK_STOP] } else { &[] }

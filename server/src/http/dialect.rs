@@ -1,0 +1,227 @@
+//! How the served model writes thoughts and tool calls: found once from its chat template, then used for every chat.
+//!
+//! [`Dialect`] belongs to the model. [`Reading`] is how the answers to one request are read: [`Reader`] takes one of them
+//! apart as it comes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use taper_formats::{self as formats, Format, GrammarOptions, IdStyle, Options, Parser, Piece, ReasoningFormat, Tool};
+use uuid::Uuid;
+
+use super::error::ApiError;
+use super::tools::Toolbox;
+use crate::grammar::{Budget, Grammar, Thoughts};
+use crate::text::{ChatTemplate, EncodeOptions, Tokenizer};
+
+/// The chat format of a model.
+#[derive(Debug, Clone)]
+pub struct Dialect {
+    pub format: &'static Format,
+    pub reasoning: &'static ReasoningFormat,
+    /// The template writes tools out. Otherwise the system message explains them.
+    pub knows_tools: bool,
+    /// Control tokens that mark thoughts and calls, and so are text to the parser.
+    markers: Arc<HashSet<u32>>,
+}
+
+/// A name that no format has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{setting} is {name:?}; it must be one of {known}")]
+pub struct UnknownFormat {
+    setting: &'static str,
+    name: String,
+    known: String,
+}
+
+impl Dialect {
+    /// That of `template`; `tool_call_parser` and `reasoning_parser` are the user's own choices, by name.
+    pub fn new(
+        template: &ChatTemplate,
+        tokenizer: &Tokenizer,
+        tool_call_parser: Option<&str>,
+        reasoning_parser: Option<&str>,
+    ) -> Result<Self, UnknownFormat> {
+        let source = template.sources();
+        let detected = formats::detect(&source);
+        let format = match tool_call_parser {
+            None => detected.format,
+            Some(name) => formats::by_name(name).ok_or_else(|| UnknownFormat {
+                setting: "--tool-call-parser",
+                name: name.to_owned(),
+                known: formats::all().iter().map(|format| format.name).collect::<Vec<_>>().join(", "),
+            })?,
+        };
+        let reasoning = match reasoning_parser {
+            None => detected.reasoning,
+            Some(name) => formats::reasoning_by_name(name).ok_or_else(|| UnknownFormat {
+                setting: "--reasoning-parser",
+                name: name.to_owned(),
+                known: "none, think and the other names in docs/formats.md".to_owned(),
+            })?,
+        };
+        let names = [format.markers(), &reasoning.markers()].concat();
+        let is_marker = |id: &u32| {
+            let bytes = tokenizer.token_bytes(*id);
+            tokenizer.is_special(*id) && names.iter().any(|name| name.as_bytes() == bytes)
+        };
+        let markers = Arc::new((0..tokenizer.vocab_size() as u32).filter(is_marker).collect());
+        Ok(Self { format, reasoning, knows_tools: source.contains("tools"), markers })
+    }
+
+    /// How the answers to a chat are read. `None`: as they are, since there is nothing to tell apart.
+    pub fn reading(
+        &self,
+        toolbox: Option<&Toolbox>,
+        starts_in_reasoning: bool,
+        parse_reasoning: bool,
+    ) -> Option<Reading> {
+        let parse_reasoning = parse_reasoning && self.reasoning.is_some();
+        if toolbox.is_none() && !parse_reasoning {
+            return None;
+        }
+        let options = Options { starts_in_reasoning, parse_tools: toolbox.is_some(), parse_reasoning };
+        let tools = toolbox.map(|toolbox| toolbox.tools.clone()).unwrap_or_default();
+        Some(Reading { dialect: self.clone(), tools: tools.into(), options })
+    }
+
+    /// The grammar of calls. `None` where the model is free to write what it likes.
+    pub fn call_grammar(
+        &self,
+        toolbox: &Toolbox,
+        starts_in_reasoning: bool,
+        tokenizer: &Tokenizer,
+    ) -> Result<Option<Grammar>, ApiError> {
+        if !toolbox.is_forced() && !toolbox.is_strict() {
+            return Ok(None);
+        }
+        let thoughts = match (self.reasoning.is_some(), starts_in_reasoning) {
+            (false, _) => formats::Thoughts::None,
+            (true, true) => formats::Thoughts::Opened(self.reasoning),
+            (true, false) => formats::Thoughts::MayCome(self.reasoning),
+        };
+        let token = |name: &str| self.markers.iter().copied().find(|id| tokenizer.token_bytes(*id) == name.as_bytes());
+        let options =
+            GrammarOptions { choice: toolbox.choice.clone(), parallel: toolbox.parallel, thoughts, token: &token };
+        match formats::call_grammar(self.format, &toolbox.tools, &options) {
+            Ok(lark) => Ok(Some(Grammar::Lark(lark))),
+            Err(error) => Err(ApiError::invalid_param("tools", error.to_string())),
+        }
+    }
+
+    /// The thoughts that a constraint must let pass, and what closes them after `budget` tokens.
+    pub fn thoughts(
+        &self,
+        is_open: bool,
+        budget: Option<usize>,
+        tokenizer: &Tokenizer,
+    ) -> Result<Option<Thoughts>, ApiError> {
+        if !self.reasoning.is_some() {
+            return Ok(None);
+        }
+        let options = EncodeOptions { add_special: false, parse_special: true };
+        let budget = match budget {
+            None => None,
+            Some(tokens) => Some(Budget { tokens, close: tokenizer.encode(self.reasoning.end, options)? }),
+        };
+        let start = (!is_open).then(|| self.reasoning.start.trim_end().to_owned());
+        Ok(Some(Thoughts { start, end: self.reasoning.end.to_owned(), budget }))
+    }
+}
+
+/// How the answers to one request are read.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    dialect: Dialect,
+    tools: Arc<[Tool]>,
+    options: Options,
+}
+
+impl Reading {
+    /// Control tokens that must be seen.
+    pub fn markers(&self) -> &Arc<HashSet<u32>> {
+        &self.dialect.markers
+    }
+
+    /// A reader of one answer.
+    pub fn reader(&self) -> Reader {
+        let Self { dialect, tools, options } = self;
+        Reader {
+            parser: Some(Parser::new(dialect.format, dialect.reasoning, tools, *options)),
+            ids: dialect.format.ids,
+            is_reasoning: options.starts_in_reasoning && options.parse_reasoning,
+            num_reasoning_tokens: 0,
+            has_called: false,
+        }
+    }
+}
+
+/// Takes one answer apart.
+#[derive(Debug)]
+pub struct Reader {
+    /// `None` once the answer is over.
+    parser: Option<Parser>,
+    ids: IdStyle,
+    is_reasoning: bool,
+    num_reasoning_tokens: u64,
+    has_called: bool,
+}
+
+impl Reader {
+    /// What the text of one more token holds.
+    pub fn push_token(&mut self, text: &str) -> Vec<Piece> {
+        let was_reasoning = self.is_reasoning;
+        let pieces = self.push(text);
+        self.num_reasoning_tokens += u64::from(was_reasoning || self.is_reasoning);
+        pieces
+    }
+
+    /// What more text holds.
+    pub fn push(&mut self, text: &str) -> Vec<Piece> {
+        let mut pieces = self.parser.as_mut().map(|parser| parser.push(text)).unwrap_or_default();
+        self.note(&mut pieces);
+        pieces
+    }
+
+    /// What was held back, once no text follows.
+    pub fn finish(&mut self) -> Vec<Piece> {
+        let mut pieces = self.parser.take().map(Parser::finish).unwrap_or_default();
+        self.note(&mut pieces);
+        pieces
+    }
+
+    pub fn num_reasoning_tokens(&self) -> u64 {
+        self.num_reasoning_tokens
+    }
+
+    /// Whether a whole call has come.
+    pub fn has_called(&self) -> bool {
+        self.has_called
+    }
+
+    fn note(&mut self, pieces: &mut [Piece]) {
+        for piece in pieces {
+            match piece {
+                Piece::Reasoning(_) => self.is_reasoning = true,
+                Piece::Text(_) | Piece::Malformed { .. } => self.is_reasoning = false,
+                Piece::CallBegin { id, name, index } => {
+                    self.is_reasoning = false;
+                    let own = id.take().filter(|id| !id.is_empty());
+                    *id = Some(own.unwrap_or_else(|| new_id(self.ids, name, *index)));
+                }
+                Piece::CallEnd { .. } => self.has_called = true,
+                Piece::Arguments { .. } => {}
+            }
+        }
+    }
+}
+
+/// An identifier that the family's template takes back.
+fn new_id(style: IdStyle, name: &str, index: usize) -> String {
+    let random = Uuid::new_v4().simple().to_string();
+    match style {
+        IdStyle::Any => format!("call_{}", &random[..24]),
+        IdStyle::NineAlphanumeric => random[..9].to_owned(),
+        IdStyle::Kimi => format!("functions.{name}:{index}"),
+    }
+}
