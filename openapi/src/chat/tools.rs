@@ -100,7 +100,7 @@ schema_of!(ToolChoice, {
             "type": "object",
             "properties": {
                 "type": { "description": "One tool.", "type": "string", "enum": ["function"] },
-                "function": { "$ref": "#/components/schemas/FunctionName" },
+                "function": { "description": "The function.", "allOf": [{ "$ref": "#/components/schemas/FunctionName" }] },
             },
             "required": ["type", "function"],
         },
@@ -108,7 +108,10 @@ schema_of!(ToolChoice, {
             "type": "object",
             "properties": {
                 "type": { "description": "Some of the tools.", "type": "string", "enum": ["allowed_tools"] },
-                "allowed_tools": { "$ref": "#/components/schemas/AllowedTools" },
+                "allowed_tools": {
+                    "description": "Which, and whether one must be called.",
+                    "allOf": [{ "$ref": "#/components/schemas/AllowedTools" }],
+                },
             },
             "required": ["type", "allowed_tools"],
         },
