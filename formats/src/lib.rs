@@ -42,5 +42,5 @@ pub use format::{Format, IdStyle};
 pub use grammar::{Choice, GrammarError, GrammarOptions, Thoughts, call_grammar};
 pub use parser::{Options, Parser};
 pub use piece::Piece;
-pub use reasoning::{ReasoningFormat, by_name as reasoning_by_name};
+pub use reasoning::{ReasoningFormat, by_name as reasoning_by_name, names as reasoning_names};
 pub use tool::Tool;

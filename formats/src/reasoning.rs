@@ -134,6 +134,11 @@ static ALL: [&ReasoningFormat; 17] = [
     &NONE,
 ];
 
+/// The names of all tags.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ALL.into_iter().map(|tags| tags.name)
+}
+
 /// The tags of this name.
 pub fn by_name(name: &str) -> Option<&'static ReasoningFormat> {
     ALL.into_iter().find(|tags| tags.name == name)

@@ -19,7 +19,7 @@ fn tokenizer() -> Arc<Tokenizer> {
 
 fn guide(tokenizer: &Arc<Tokenizer>, thoughts: Option<Thoughts>, grammar: Option<&Grammar>) -> Box<dyn Constraint> {
     let end_tokens = tokenizer.special_tokens().end_of_generation.clone();
-    let grammars = Grammars::new(tokenizer, &end_tokens).unwrap();
+    let grammars = Grammars::new(tokenizer, &end_tokens, tokenizer.vocab_size()).unwrap();
     let matcher = grammar.map(|grammar| grammars.matcher(grammar).unwrap());
     Guidance { thoughts, matcher }.guide(tokenizer).expect("something restricts it")
 }
@@ -136,7 +136,7 @@ fn thoughts_over_their_budget_are_closed() {
 fn an_equal_grammar_starts_from_its_beginning() {
     let tokenizer = tokenizer();
     let end_tokens = tokenizer.special_tokens().end_of_generation.clone();
-    let grammars = Grammars::new(&tokenizer, &end_tokens).unwrap();
+    let grammars = Grammars::new(&tokenizer, &end_tokens, tokenizer.vocab_size()).unwrap();
     let grammar = Grammar::Regex("ab".to_owned());
     for _ in 0..3 {
         let guidance = Guidance { matcher: Some(grammars.matcher(&grammar).unwrap()), ..Guidance::default() };
@@ -147,7 +147,7 @@ fn an_equal_grammar_starts_from_its_beginning() {
 
 #[test]
 fn a_grammar_of_more_than_a_mebibyte_is_refused_before_it_is_read() {
-    let grammars = Grammars::new(&tokenizer(), &[2]).unwrap();
+    let grammars = Grammars::new(&tokenizer(), &[2], 1000).unwrap();
     let error = grammars.matcher(&Grammar::Lark("x".repeat((1 << 20) + 1))).err().expect("too large");
     assert_eq!(error.to_string(), "it has 1048577 bytes; at most 1048576 are taken");
 }
@@ -173,4 +173,40 @@ fn thoughts_may_come_before_the_grammar_or_not() {
         guided.accept(token).unwrap();
     }
     assert_eq!(answer(&mut guided, &tokenizer, true, |allowed| allowed[0]).as_deref(), Some("yes"));
+}
+
+#[test]
+fn a_budget_of_nothing_closes_thoughts_at_once() {
+    let tokenizer = tokenizer();
+    let options = EncodeOptions { add_special: false, parse_special: false };
+    let encode = |text| tokenizer.encode(text, options).unwrap();
+    for start in [None, Some("<think>")] {
+        let budget = Some(Budget { tokens: 0, close: encode("</think>") });
+        let thoughts = Thoughts { start: start.map(str::to_owned), end: "</think>".to_owned(), budget };
+        let mut guide = guide(&tokenizer, Some(thoughts), None);
+        for token in encode(start.unwrap_or_default()) {
+            guide.accept(token).unwrap();
+        }
+        assert_eq!(guide.forced(), encode("</think>"), "{start:?}");
+    }
+}
+
+/// What only looks like the start of thoughts belongs to the grammar.
+#[test]
+fn an_answer_may_begin_like_thoughts() {
+    let tokenizer = tokenizer();
+    let thoughts = Thoughts { start: Some("<think>".to_owned()), end: "</think>".to_owned(), budget: None };
+    let grammar = Grammar::Choice(vec!["<th>".to_owned()]);
+    let mut guide = guide(&tokenizer, Some(thoughts), Some(&grammar));
+    let mut rest: &[u8] = b"<th>";
+    let text = answer(&mut guide, &tokenizer, false, |allowed| {
+        let fits = |id: &&u32| {
+            let bytes = tokenizer.token_bytes(**id);
+            !bytes.is_empty() && rest.starts_with(bytes)
+        };
+        let token = allowed.iter().find(fits).copied().unwrap_or(allowed[0]);
+        rest = rest.strip_prefix(tokenizer.token_bytes(token)).unwrap_or_default();
+        token
+    });
+    assert_eq!(text.as_deref(), Some("<th>"));
 }

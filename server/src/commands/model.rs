@@ -22,7 +22,13 @@ pub fn named(text: &str, settings: &Settings) -> Result<ModelName, NameError> {
 /// The path of the model that the settings name; one that is not here is downloaded first, where that may be.
 pub fn local_path(settings: &Settings) -> Result<PathBuf> {
     let name = match named(&settings.model, settings)? {
-        ModelName::Path(path) => return Ok(path),
+        ModelName::Path(path) => {
+            if settings.revision.is_some() {
+                let given = settings.spelled("revision");
+                tracing::warn!("{given} says nothing about {}, which is a file or directory", path.display());
+            }
+            return Ok(path);
+        }
         ModelName::Hub(name) => name,
     };
     match resolve_local(&name, &HubCache::from_env()?) {

@@ -9,6 +9,7 @@ use taper_server::settings::Settings;
 use taper_server::store::cache::HubCache;
 use taper_server::store::name::{HubName, ModelName};
 use taper_server::store::remove::{Removal, plan_removal};
+use taper_server::store::resolve::NotHere;
 
 use super::model::named;
 use crate::exit::Usage;
@@ -64,12 +65,20 @@ fn confirm() -> Result<()> {
 fn remove(planned: Vec<(HubName, Removal)>, cache: &HubCache) -> Result<Vec<(HubName, u64)>> {
     let mut removed = Vec::new();
     for (name, first) in planned {
-        // Planned anew: two names may share files, which go with the last of them.
-        let removal = if removed.is_empty() { Some(first) } else { plan_removal(&name, cache).ok() };
-        if let Some(removal) = removal {
-            removal.carry_out()?;
-            removed.push((name, removal.bytes));
+        // Planned anew: two names may share files, which go with the last of them, and the question may have stood long.
+        let removal = match plan_removal(&name, cache) {
+            Ok(removal) => removal,
+            // It went with the one before.
+            Err(NotHere::Repository(_) | NotHere::Revision { .. } | NotHere::Other(_)) if !removed.is_empty() => {
+                continue;
+            }
+            Err(error) => return Err(error).with_context(|| format!("{name} cannot be removed")),
+        };
+        if removal.bytes > first.bytes {
+            bail!("{name} has grown since it was asked about; nothing more was removed");
         }
+        removal.carry_out()?;
+        removed.push((name, removal.bytes));
     }
     Ok(removed)
 }

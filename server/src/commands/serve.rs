@@ -89,7 +89,9 @@ fn load(settings: &Settings, opened: Opened, names: Served, file: &str, server: 
         .map_err(|error| anyhow!(settings.in_words_of_the_user(&error.to_string())))?;
     let mut bar = LoadBar::new();
     let end_tokens = opened.end_tokens(&tokenizer);
-    let running = start(&opened, end_tokens.clone(), &settings.engine, &mut |done, total| bar.update(done, total))?;
+    let grammars = Grammars::new(&tokenizer, &end_tokens, opened.spec.vocab_size)
+        .map_err(|error| anyhow!("the vocabulary: {error}"))?;
+    let running = start(&opened, end_tokens, &settings.engine, &mut |done, total| bar.update(done, total))?;
     bar.finish();
     let name = names.name;
     let max_model_len = running.engine.max_sequence_len().min(running.capacity.max_model_len);
@@ -126,7 +128,7 @@ fn load(settings: &Settings, opened: Opened, names: Served, file: &str, server: 
         metrics: Arc::clone(&server.metrics),
         name,
         dialect,
-        grammars: Grammars::new(&tokenizer, &end_tokens).map_err(|error| anyhow!("the vocabulary: {error}"))?,
+        grammars,
         tokenizer,
         template,
         props,

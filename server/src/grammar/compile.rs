@@ -17,6 +17,9 @@ const MAX_CACHED: usize = 32;
 /// As text. A larger one is a mistake, or an attempt.
 const MAX_BYTES: usize = 1 << 20;
 
+/// Each takes one or two kilobytes, and every answer that runs has its own.
+const MAX_LEXER_STATES: usize = 50_000;
+
 /// What an answer must be.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Grammar {
@@ -61,15 +64,16 @@ pub struct Grammars {
 }
 
 impl Grammars {
-    /// For the vocabulary of `tokenizer`, in which `end_tokens` end an answer.
+    /// For the vocabulary of `tokenizer`, in which `end_tokens` end an answer, and a model with `num_logits` logits.
     ///
     /// # Errors
     /// When llguidance does not take the vocabulary; the message is its own.
-    pub fn new(tokenizer: &Arc<Tokenizer>, end_tokens: &[u32]) -> Result<Self, String> {
-        let factory = vocabulary(tokenizer, end_tokens).map(|vocabulary| {
+    pub fn new(tokenizer: &Arc<Tokenizer>, end_tokens: &[u32], num_logits: usize) -> Result<Self, String> {
+        let factory = vocabulary(tokenizer, end_tokens, num_logits).map(|vocabulary| {
             let mut factory = ParserFactory::new_simple(&vocabulary).map_err(|error| error.to_string())?;
             factory.quiet();
             factory.limits_mut().verbose_errors = false;
+            factory.limits_mut().max_lexer_states = MAX_LEXER_STATES;
             Ok::<_, String>(factory)
         });
         Ok(Self { factory: factory.transpose()?, cache: Mutex::default() })

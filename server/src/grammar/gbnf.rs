@@ -223,7 +223,8 @@ impl Parser<'_> {
         }
         let mut body = self.sequence(depth)?;
         while self.next_is(&Token::Or) {
-            body = format!("{body} | {}", self.sequence(depth)?);
+            body.push_str(" | ");
+            body.push_str(&self.sequence(depth)?);
         }
         Ok(body)
     }

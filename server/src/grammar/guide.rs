@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use llguidance::Matcher;
+use llguidance::api::StopReason;
 
 use crate::engine::{Constraint, ConstraintError};
 use crate::text::Tokenizer;
@@ -63,31 +64,26 @@ pub struct Guide {
 
 struct Thinking {
     thoughts: Thoughts,
-    /// What of the start is still to come; empty once they have begun.
-    rest_of_start: Vec<u8>,
-    num_tokens: usize,
-    /// The last bytes, as many as the end may have.
+    has_begun: bool,
+    /// Before they begin: what has come. Afterwards: the last bytes, as many as the end may have.
     tail: Vec<u8>,
+    num_tokens: usize,
 }
 
 impl Thinking {
     fn new(thoughts: Thoughts) -> Self {
-        let rest_of_start = thoughts.start.clone().unwrap_or_default().into_bytes();
-        Self { thoughts, rest_of_start, num_tokens: 0, tail: Vec::new() }
+        let has_begun = thoughts.start.is_none();
+        Self { thoughts, has_begun, tail: Vec::new(), num_tokens: 0 }
     }
 
-    fn has_begun(&self) -> bool {
-        self.rest_of_start.is_empty()
+    fn start(&self) -> &[u8] {
+        self.thoughts.start.as_deref().unwrap_or_default().as_bytes()
     }
 
-    /// Nothing of the answer has come, so that it may still begin with something else.
-    fn may_not_come(&self) -> bool {
-        !self.has_begun() && Some(self.rest_of_start.len()) == self.thoughts.start.as_ref().map(String::len)
-    }
-
-    /// Whether a token may be the next part of the start, which it may go beyond.
-    fn continues_start(&self, bytes: &[u8]) -> bool {
-        !bytes.is_empty() && (self.rest_of_start.starts_with(bytes) || bytes.starts_with(&self.rest_of_start))
+    /// What is to be written now that as many tokens of thoughts have come: nothing, unless that is the budget.
+    fn close(&self) -> &[u32] {
+        let spent = self.thoughts.budget.as_ref().filter(|budget| self.has_begun && budget.tokens == self.num_tokens);
+        spent.map_or(&[], |budget| &budget.close)
     }
 }
 
@@ -95,23 +91,13 @@ impl Guide {
     /// A guide over tokens of `tokenizer`.
     pub fn new(tokenizer: Arc<Tokenizer>, thoughts: Option<Thoughts>, matcher: Option<Matcher>) -> Self {
         let thoughts = thoughts.map(Thinking::new);
-        Self { tokenizer, thoughts, matcher, pending: VecDeque::new() }
+        let pending = thoughts.iter().flat_map(Thinking::close).copied().collect();
+        Self { tokenizer, thoughts, matcher, pending }
     }
 
     /// Takes in a token of the thoughts; ends them where their end is.
     fn think(&mut self, token: u32) -> Result<(), ConstraintError> {
         let Some(thinking) = &mut self.thoughts else { return Ok(()) };
-        if !thinking.has_begun() {
-            let bytes = self.tokenizer.token_bytes(token);
-            if !thinking.continues_start(bytes) {
-                // The answer begins without thoughts.
-                self.thoughts = None;
-                return self.follow(token);
-            }
-            let taken = bytes.len().min(thinking.rest_of_start.len());
-            thinking.rest_of_start.drain(..taken);
-            return Ok(());
-        }
         thinking.num_tokens += 1;
         thinking.tail.extend_from_slice(self.tokenizer.token_bytes(token));
         let end = thinking.thoughts.end.as_bytes();
@@ -122,39 +108,54 @@ impl Guide {
         }
         let kept = thinking.tail.len().min(end.len().saturating_sub(1));
         thinking.tail.drain(..thinking.tail.len() - kept);
-        let spent = thinking.thoughts.budget.as_ref().filter(|budget| thinking.num_tokens == budget.tokens);
-        if let Some(budget) = spent {
-            self.pending.extend(&budget.close);
-        }
+        self.pending.extend(thinking.close());
         Ok(())
+    }
+
+    /// Takes in a token while it is open whether there will be thoughts. A grammar goes on from the first token that does
+    /// not have the whole start; without one, the start may come in parts.
+    fn await_thoughts(&mut self, token: u32) -> Result<(), ConstraintError> {
+        let Some(thinking) = &mut self.thoughts else { return Ok(()) };
+        thinking.tail.extend_from_slice(self.tokenizer.token_bytes(token));
+        let seen = thinking.tail.trim_ascii_start();
+        if seen.starts_with(thinking.start()) {
+            thinking.has_begun = true;
+            thinking.tail.clear();
+            self.pending.extend(thinking.close());
+            return Ok(());
+        }
+        if self.matcher.is_none() && thinking.start().starts_with(seen) {
+            return Ok(());
+        }
+        self.thoughts = None;
+        self.follow(token)
     }
 
     /// Takes in a token of the answer.
     fn follow(&mut self, token: u32) -> Result<(), ConstraintError> {
         match &mut self.matcher {
-            Some(matcher) if !matcher.is_stopped() => matcher.consume_token(token).map_err(failed),
+            Some(matcher) if !is_at_end(matcher) => matcher.consume_token(token).map_err(failed),
             _ => Ok(()),
         }
     }
 
-    /// Lets tokens pass that begin the thoughts, beside those of `row` that the grammar lets pass.
+    /// Lets tokens pass that begin the thoughts, beside those that the grammar lets pass.
     fn mask_before_thoughts(&mut self, row: &mut [f32]) -> Result<(), ConstraintError> {
         let Some(thinking) = &self.thoughts else { return Ok(()) };
         let starts: Vec<(usize, f32)> = (0..self.tokenizer.vocab_size().min(row.len()))
-            .filter(|id| thinking.continues_start(self.tokenizer.token_bytes(*id as u32)))
+            .filter(|id| self.tokenizer.token_bytes(*id as u32).trim_ascii_start().starts_with(thinking.start()))
             .map(|id| (id, row[id]))
             .collect();
-        if thinking.may_not_come() {
-            self.mask_answer(row)?;
-        } else {
-            row.iter_mut().for_each(|logit| *logit += f32::NEG_INFINITY);
-        }
+        self.mask_answer(row)?;
         starts.into_iter().for_each(|(id, logit)| row[id] = logit);
         Ok(())
     }
 
     fn mask_answer(&mut self, row: &mut [f32]) -> Result<(), ConstraintError> {
         let Some(matcher) = &mut self.matcher else { return Ok(()) };
+        if matcher.is_stopped() && !is_at_end(matcher) {
+            return Err(failed(matcher.get_error().unwrap_or_else(|| format!("{:?}", matcher.stop_reason()))));
+        }
         let mask = matcher.compute_mask_or_eos().map_err(failed)?;
         mask.iter_unset_entries(|id| {
             if let Some(logit) = row.get_mut(id) {
@@ -180,21 +181,24 @@ impl Guide {
 impl Constraint for Guide {
     fn mask(&mut self, row: &mut [f32]) -> Result<(), ConstraintError> {
         if let Some(next) = self.pending.front() {
-            let logit = row[*next as usize];
+            let next = *next as usize;
+            let logit = *row.get(next).ok_or_else(|| failed(format!("the model has no token {next}")))?;
             row.fill(f32::NEG_INFINITY);
             // Whatever the model thinks of it; but a logit that is not a number is still found.
-            row[*next as usize] = if logit.is_nan() { logit } else { 0.0 };
+            row[next] = if logit.is_nan() { logit } else { 0.0 };
             return Ok(());
         }
         match &self.thoughts {
             None => self.mask_answer(row),
             // A budget alone restricts nothing but what comes after it is spent.
             Some(_) if self.matcher.is_none() => Ok(()),
-            Some(thinking) if !thinking.has_begun() => self.mask_before_thoughts(row),
+            Some(thinking) if !thinking.has_begun => self.mask_before_thoughts(row),
             Some(_) => {
                 // An answer that ended within the thoughts would not be what was asked for.
                 for id in &self.tokenizer.special_tokens().end_of_generation {
-                    row[*id as usize] += f32::NEG_INFINITY;
+                    if let Some(logit) = row.get_mut(*id as usize) {
+                        *logit += f32::NEG_INFINITY;
+                    }
                 }
                 Ok(())
             }
@@ -205,10 +209,11 @@ impl Constraint for Guide {
         if self.pending.front() == Some(&token) {
             self.pending.pop_front();
         }
-        if self.thoughts.is_some() {
-            return self.think(token);
+        match &self.thoughts {
+            None => self.follow(token),
+            Some(thinking) if thinking.has_begun => self.think(token),
+            Some(_) => self.await_thoughts(token),
         }
-        self.follow(token)
     }
 
     fn forced(&mut self) -> Vec<u32> {
@@ -229,7 +234,7 @@ impl Constraint for Guide {
     }
 
     fn is_complete(&self) -> bool {
-        self.thoughts.is_none() && self.pending.is_empty() && self.matcher.as_ref().is_some_and(Matcher::is_stopped)
+        self.thoughts.is_none() && self.pending.is_empty() && self.matcher.as_ref().is_some_and(is_at_end)
     }
 }
 
@@ -238,6 +243,11 @@ impl fmt::Debug for Guide {
         let thoughts = self.thoughts.as_ref().map(|thinking| &thinking.thoughts);
         formatter.debug_struct("Guide").field("thoughts", &thoughts).finish_non_exhaustive()
     }
+}
+
+/// Whether the grammar allows nothing more; a matcher that has failed is stopped, too.
+fn is_at_end(matcher: &Matcher) -> bool {
+    matches!(matcher.stop_reason(), StopReason::NoExtension | StopReason::NoExtensionBias | StopReason::EndOfSentence)
 }
 
 fn failed(error: impl fmt::Display) -> ConstraintError {

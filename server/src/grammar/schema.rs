@@ -1,21 +1,22 @@
 //! Finds the place in a JSON schema that cannot be followed, so that a client reads a pointer instead of a guess.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Map, Value};
 
-/// Parts of a schema that are tried; each is compiled once.
-const MAX_PARTS: usize = 200;
+/// How long parts of a schema are tried; each is compiled once. Past it the place found so far must do.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The smallest part of `schema` that fails as the whole does, as a JSON pointer, and why. `fails` compiles a part.
 pub(super) fn blame(schema: &Value, why: String, fails: impl Fn(Value) -> Option<String>) -> (String, String) {
     let definitions = definitions(schema);
     let (mut pointer, mut why) = (String::new(), why);
-    let mut tried = 0;
+    let begin = Instant::now();
     // A part fails only within one that fails, so the search goes down one path.
     'deeper: loop {
         let part = schema.pointer(&pointer).expect("the pointer was made from the schema");
         for (step, child) in children(part) {
-            tried += 1;
-            if tried > MAX_PARTS {
+            if begin.elapsed() > PATIENCE {
                 return (pointer, why);
             }
             if let Some(reason) = fails(with(child.clone(), &definitions)) {

@@ -12,8 +12,9 @@ struct Vocabulary {
 }
 
 /// The vocabulary of `tokenizer`. `end_tokens` end an answer. `None` without any of them: no grammar could end.
-pub(super) fn vocabulary(tokenizer: &Arc<Tokenizer>, end_tokens: &[u32]) -> Option<TokEnv> {
-    let size = tokenizer.vocab_size() as u32;
+pub(super) fn vocabulary(tokenizer: &Arc<Tokenizer>, end_tokens: &[u32], num_logits: usize) -> Option<TokEnv> {
+    // A token that the model has no logit for could be forced, and not be computed.
+    let size = tokenizer.vocab_size().min(num_logits) as u32;
     let end_tokens: Vec<_> = end_tokens.iter().copied().filter(|id| *id < size).collect();
     let info = TokRxInfo::new(size, *end_tokens.first()?);
     let words: Vec<Vec<u8>> = (0..size).map(|id| word(tokenizer, id)).collect();

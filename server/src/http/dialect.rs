@@ -57,7 +57,7 @@ impl Dialect {
             Some(name) => formats::reasoning_by_name(name).ok_or_else(|| UnknownFormat {
                 setting: "--reasoning-parser",
                 name: name.to_owned(),
-                known: "none, think and the other names in docs/formats.md".to_owned(),
+                known: formats::reasoning_names().collect::<Vec<_>>().join(", "),
             })?,
         };
         let names = [format.markers(), &reasoning.markers()].concat();

@@ -78,8 +78,11 @@ struct Choice {
     /// Tells thoughts, text and calls apart. `None`: all of it is text.
     reader: Option<Reader>,
     ended: Option<(String, FinishReason)>,
-    /// Tokens whose text has not been sent yet.
-    scored: Vec<ScoredToken>,
+    /// Tokens whose text has not been sent yet, each with where it begins in the text.
+    scored: Vec<(usize, ScoredToken)>,
+    /// Bytes of all tokens, and of them those that no stop string has.
+    num_bytes: usize,
+    num_text_bytes: usize,
     /// `None` once sent, or where nobody asked.
     prompt_logprobs: Option<Vec<TokenLogprobs>>,
     done: bool,
@@ -221,6 +224,8 @@ impl Choice {
             reader: reading.as_ref().map(Reading::reader),
             ended: None,
             scored: Vec::new(),
+            num_bytes: 0,
+            num_text_bytes: 0,
             prompt_logprobs,
             done: false,
             slot: Some(slot),
@@ -246,7 +251,8 @@ impl Choice {
                 }
                 Some(Event::Token { id, logprobs, .. }) => {
                     if self.output.is_some() {
-                        self.scored.extend(logprobs.map(|logprobs| ScoredToken { id, logprobs }));
+                        let token = logprobs.map(|logprobs| ScoredToken { id, logprobs });
+                        self.scored.extend(token.map(|token| (self.num_bytes, token)));
                     }
                     let text = self.take_token(id, service);
                     if let Some(logged) = &mut self.logged {
@@ -257,7 +263,7 @@ impl Choice {
                     }
                     let pieces = self.pieces_of(&text, service);
                     if !pieces.is_empty() {
-                        return Poll::Ready(Delta::Added { index, pieces, scored: std::mem::take(&mut self.scored) });
+                        return Poll::Ready(Delta::Added { index, pieces, scored: self.take_scored() });
                     }
                 }
                 Some(Event::Finished { reason, timings, .. }) => {
@@ -274,11 +280,13 @@ impl Choice {
     fn take_token(&mut self, id: u32, service: &Service) -> String {
         let Some(output) = &mut self.output else { return String::new() };
         let step = output.push(id);
+        self.num_bytes += if service.tokenizer.is_special(id) { 0 } else { service.tokenizer.token_bytes(id).len() };
+        self.num_text_bytes += step.text.len();
         self.count_token(service);
         if step.stopped_by.is_some() {
             self.output = None;
             self.handle.cancel();
-            self.cut_scored(&step.text, service);
+            self.cut_scored();
             self.ended = Some((step.text, FinishReason::Stop));
             return String::new();
         }
@@ -319,14 +327,14 @@ impl Choice {
         Delta::Finished { index, pieces, scored, reason }
     }
 
-    /// Leaves out the tokens behind `last`, the end of the text: they are the stop string's.
-    fn cut_scored(&mut self, last: &str, service: &Service) {
-        let mut bytes = 0;
-        self.scored.retain(|token| {
-            let is_of_text = bytes < last.len();
-            bytes += service.tokenizer.token_bytes(token.id).len();
-            is_of_text
-        });
+    /// Leaves out the tokens behind the end of the text: they are the stop string's.
+    fn cut_scored(&mut self) {
+        let end = self.num_text_bytes;
+        self.scored.retain(|(start, _)| *start < end);
+    }
+
+    fn take_scored(&mut self) -> Vec<ScoredToken> {
+        std::mem::take(&mut self.scored).into_iter().map(|(_, token)| token).collect()
     }
 
     fn count_token(&mut self, service: &Service) {
@@ -355,9 +363,10 @@ impl Choice {
         self.slot = None;
         let rest = self.output.take().map(Output::finish);
         if let Some(rest) = rest.as_ref().filter(|rest| rest.stopped_by.is_some()) {
-            self.cut_scored(&rest.text, service);
+            self.num_text_bytes += rest.text.len();
+            self.cut_scored();
         }
-        let scored = std::mem::take(&mut self.scored);
+        let scored = self.take_scored();
         let delta = match (self.ended.take(), rest, reason) {
             (Some((text, reason)), ..) => self.last(index, &text, scored, reason, service),
             (None, _, engine::FinishReason::Error(message)) => Delta::Failed(service.failed(message)),

@@ -95,7 +95,7 @@ impl Conversation {
     pub fn render(&self, template: &ChatTemplate) -> Result<String, ApiError> {
         let Self { messages, kwargs, add_generation_prompt, open_end, tools } = self;
         if let Some(index) = messages.iter().position(|message| message.get("tool_calls").is_some())
-            && !template.source().contains("tool_calls")
+            && !template.sources().contains("tool_calls")
         {
             let param = format!("messages[{index}].tool_calls");
             let message =

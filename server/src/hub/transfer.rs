@@ -69,6 +69,10 @@ impl Transfers<'_> {
         loop {
             let before = arrived.at;
             let Err(failure) = self.receive(file, &mut arrived).await else { return arrived.note().await };
+            // The connection broke after the last byte; whether it was the right one the checksum says.
+            if arrived.at == arrived.end && !arrived.doubtful && !matches!(failure, Failure::TooLong) {
+                return arrived.note().await;
+            }
             if !ranges || arrived.doubtful || matches!(failure, Failure::TooLong) {
                 let lost = arrived.forget(before);
                 arrived.partial.reported.fetch_sub(lost, Ordering::Relaxed);

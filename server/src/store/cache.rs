@@ -8,10 +8,11 @@
 //! ```
 //!
 //! File names come from a server and the directory may have been written by anyone, so nothing here leaves the
-//! repository's directory: names are checked, and so is where a directory really is.
+//! repository's directory: names are checked, and so is where a directory really is. Only the files that a download
+//! begins are taken as they are.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -84,7 +85,8 @@ impl HubCache {
         }
         let path = self.ref_path(name, revision)?;
         match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(one_part("a commit", text.trim())?.to_owned())),
+            // A note that is empty, as after a power cut, or means nothing, is as good as none.
+            Ok(text) => Ok(Some(text.trim().to_owned()).filter(|commit| one_part("a commit", commit).is_ok())),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(error) => Err(failed("read", &path)(error)),
         }
@@ -99,7 +101,11 @@ impl HubCache {
         }
         let path = self.ref_path(name, revision)?;
         self.create_parent(name, &path)?;
-        put(&path, |temporary| std::fs::write(temporary, commit))
+        put(&path, |temporary| {
+            let mut file = std::fs::File::create(temporary)?;
+            file.write_all(commit.as_bytes())?;
+            file.sync_all()
+        })
     }
 
     /// Makes `file` of the snapshot of `commit` be the blob `etag`, and says where it is now.
@@ -113,7 +119,7 @@ impl HubCache {
         put(&path, |temporary| {
             symlink(&target, temporary)
                 .or_else(|_| std::fs::hard_link(&blob, temporary))
-                .or_else(|_| std::fs::rename(&blob, temporary))
+                .or_else(|_| std::fs::copy(&blob, temporary).map(drop))
         })?;
         Ok(path)
     }

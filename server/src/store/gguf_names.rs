@@ -22,8 +22,12 @@ impl GgufModel {
 
 /// The model that `tag` means: the one of this quantisation, else the first whose name has the tag as a part.
 pub fn tagged<'a>(models: &'a [GgufModel], tag: &str) -> Option<&'a GgufModel> {
-    let is_exact = |model: &&GgufModel| model.quant.as_ref().is_some_and(|quant| quant.eq_ignore_ascii_case(tag));
-    models.iter().find(is_exact).or_else(|| models.iter().find(|model| has_part(&model.files[0].name, tag)))
+    quantised(models, tag).or_else(|| models.iter().find(|model| has_part(&model.files[0].name, tag)))
+}
+
+/// The model of this very quantisation.
+pub fn quantised<'a>(models: &'a [GgufModel], tag: &str) -> Option<&'a GgufModel> {
+    models.iter().find(|model| model.quant.as_ref().is_some_and(|quant| quant.eq_ignore_ascii_case(tag)))
 }
 
 /// The models among `files`, short names first: of several that match, the plain one is meant.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::cache::{CacheError, HubCache, failed};
-use super::gguf_names::{gguf_models, tagged};
+use super::gguf_names::{gguf_models, quantised};
 use super::name::HubName;
 use super::resolve::{NotHere, no_revision};
 use super::scan::{CachedFile, CachedRepo, CachedRevision, bytes_below};
@@ -82,7 +82,8 @@ fn files_of<'a>(name: &HubName, revision: &'a CachedRevision) -> Vec<&'a CachedF
     let models = gguf_models(&revision.repo_files());
     let model = match (&name.quant, &name.file) {
         (None, None) => return revision.files.iter().collect(),
-        (Some(tag), _) => tagged(&models, tag),
+        // Nothing goes that only looks like what was named.
+        (Some(tag), _) => quantised(&models, tag),
         (None, file) => models.iter().find(|model| model.files.iter().any(|part| Some(&part.name) == file.as_ref())),
     };
     let is_part = |name: &str| model.is_some_and(|model| model.files.iter().any(|part| part.name == name));

@@ -54,7 +54,11 @@ impl HubCache {
         let mut repos = Vec::new();
         for (name, _) in entries(&self.root)? {
             if let Some(name) = repo_name(&name) {
-                repos.extend(self.scan_repo(&name)?);
+                match self.scan_repo(&name) {
+                    Ok(repo) => repos.extend(repo),
+                    // Of another user, perhaps; the others are no worse for it.
+                    Err(error) => tracing::warn!("{name} is left out: {error}"),
+                }
             }
         }
         Ok(repos)
