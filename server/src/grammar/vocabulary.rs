@@ -36,24 +36,29 @@ impl TokenizerEnv for Vocabulary {
         &self.trie
     }
 
-    /// Parts that are not UTF-8 go token by token as the trie finds them.
+    /// Parts that are not UTF-8 go token by token as the trie finds them. Ends before what the vocabulary cannot spell.
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
         let mut tokens = Vec::new();
         for chunk in bytes.utf8_chunks() {
             let options = EncodeOptions { add_special: false, parse_special: false };
-            match self.tokenizer.encode(chunk.valid(), options) {
-                Ok(ids) if spells(&self.tokenizer, &ids, chunk.valid()) => tokens.extend(ids),
-                _ => tokens.extend(self.trie.greedy_tokenize(chunk.valid().as_bytes())),
+            let ids = self.tokenizer.encode(chunk.valid(), options).unwrap_or_default();
+            let valid = chunk.valid().as_bytes();
+            let ids = if spells(&self.tokenizer, &ids, valid) { ids } else { self.trie.greedy_tokenize(valid) };
+            let invalid = self.trie.greedy_tokenize(chunk.invalid());
+            for (ids, bytes) in [(ids, valid), (invalid, chunk.invalid())] {
+                if !spells(&self.tokenizer, &ids, bytes) {
+                    return tokens;
+                }
+                tokens.extend(ids);
             }
-            tokens.extend(self.trie.greedy_tokenize(chunk.invalid()));
         }
         tokens
     }
 }
 
-/// Some tokenizers add a space before a text, or change it; forced tokens must be exactly the text.
-fn spells(tokenizer: &Tokenizer, ids: &[u32], text: &str) -> bool {
-    let mut rest = text.as_bytes();
+/// Some tokenizers add a space before a text, or change it, and some lack a byte; forced tokens must be exactly the text.
+fn spells(tokenizer: &Tokenizer, ids: &[u32], text: &[u8]) -> bool {
+    let mut rest = text;
     ids.iter().all(|id| {
         let after = rest.strip_prefix(tokenizer.token_bytes(*id));
         rest = after.unwrap_or(rest);

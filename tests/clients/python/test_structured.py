@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-NAMES = st.sampled_from(["a", "name", "größe", "a b", 'with "quotes"', "x/y", ""])
+# The vocabulary of the tiny model has few characters beyond ASCII.
+NAMES = st.sampled_from(["a", "name", "grün", "a b", 'with "quotes"', "x/y", ""])
 
 
 def objects(inner):
@@ -45,7 +46,7 @@ LEAVES = st.one_of(
         st.integers(0, 5),
     ),
     st.sampled_from([{"type": "string", "format": "date"}, {"type": "string", "pattern": "^[A-Z]{2}[0-9]+$", "maxLength": 5}]),
-    st.lists(st.sampled_from(["x", 'y"', "ä", 1, -2.5, True, None]), min_size=1, max_size=4, unique_by=json.dumps).map(
+    st.lists(st.sampled_from(["x", 'y"', "ü", 1, -2.5, True, None]), min_size=1, max_size=4, unique_by=json.dumps).map(
         lambda values: {"enum": values}
     ),
     st.just({"const": {"k": [1, "v"]}}),
