@@ -2,6 +2,7 @@
 //! command is told something; the levels below, for whoever looks into it, with time and place.
 
 use std::fmt;
+use std::io::IsTerminal;
 
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
@@ -27,7 +28,8 @@ pub fn start(filter: EnvFilter, lines: Lines) {
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match lines {
         Lines::Plain => subscriber.event_format(Plain(Format::default())).init(),
-        Lines::Text => subscriber.init(),
+        // Colours are for people, not for files and pipes.
+        Lines::Text => subscriber.with_ansi(std::io::stderr().is_terminal()).init(),
         Lines::Json => subscriber.json().flatten_event(true).init(),
     }
 }

@@ -10,6 +10,7 @@ pub struct DownloadProgress {
     bar: ProgressBar,
     total: u64,
     here: u64,
+    has_received: bool,
     /// Tenths that a line was written for.
     tenths: u64,
 }
@@ -21,7 +22,7 @@ impl DownloadProgress {
         let template = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
         bar.set_style(ProgressStyle::with_template(template).expect("the template is a constant"));
         bar.set_message(name.clone());
-        Self { name, bar, total: 0, here: 0, tenths: 0 }
+        Self { name, bar, total: 0, here: 0, has_received: false, tenths: 0 }
     }
 
     /// Shows what has happened.
@@ -29,7 +30,13 @@ impl DownloadProgress {
         match event {
             Event::Choice(choice) => self.say(choice),
             Event::Begin { files, bytes, present } => self.begin(files, bytes, present),
-            Event::Received(bytes) => self.move_to(self.here + bytes),
+            Event::Received(bytes) => {
+                // Until the first byte the Hub prepares; that silence is no speed.
+                if !std::mem::replace(&mut self.has_received, true) {
+                    self.bar.reset_eta();
+                }
+                self.move_to(self.here + bytes);
+            }
             Event::Lost(bytes) => self.move_to(self.here.saturating_sub(bytes)),
             Event::Again { file, why } => self.say(&format!("{file}: {why}; asking again")),
             Event::Waiting { file } => self.say(&format!("{file} is being downloaded by another process; waiting")),
