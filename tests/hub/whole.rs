@@ -39,15 +39,27 @@ fn small_files_are_named_by_their_git_sha1() {
 }
 
 #[test]
-fn an_up_to_date_model_costs_one_request() {
+fn an_up_to_date_model_is_not_downloaded_again() {
     let (hub, cache) = (StandIn::with("o/n", &[("n-Q8_0.gguf", &noise(1000))]), Cache::new());
     done(&taper(&hub, &cache, &["pull", "o/n:Q8_0"]));
     let before = hub.log().len();
     let said = done(&taper(&hub, &cache, &["pull", "o/n:Q8_0"]));
     assert!(said.starts_with("o/n:Q8_0 is up to date: commit "), "{said}");
     let asked = hub.log().split_off(before);
-    assert_eq!(asked.len(), 1, "{asked:?}");
-    assert_eq!(asked[0]["path"], "/api/models/o/n/revision/main?expand=sha");
+    assert!(asked.iter().all(|entry| entry["path"].as_str().unwrap().starts_with("/api/")), "{asked:?}");
+}
+
+/// A fault of the disk, or another tool's: the size that the Hub names tells.
+#[test]
+fn a_file_that_was_cut_short_in_the_cache_is_brought_anew() {
+    let bytes = noise(1000);
+    let (hub, cache) = (StandIn::with("o/n", &[("n-Q8_0.gguf", &bytes)]), Cache::new());
+    done(&taper(&hub, &cache, &["pull", "o/n:Q8_0"]));
+    let blob = cache.files("o/n").into_iter().find(|file| file.starts_with("blobs/")).unwrap();
+    let blob = cache.repository("o/n").join(blob);
+    std::fs::write(&blob, &bytes[..500]).unwrap();
+    done(&taper(&hub, &cache, &["pull", "o/n:Q8_0"]));
+    assert_eq!(std::fs::read(blob).unwrap(), bytes);
 }
 
 #[test]

@@ -25,7 +25,6 @@ use tokio::sync::Semaphore;
 
 use crate::store::cache::HubCache;
 use crate::store::name::{HubName, is_file};
-use crate::store::resolve::{Local, resolve_local};
 use crate::store::select::{Kind, RepoFile, Selection, select};
 use download::{Wanted, download};
 use remote::{Remote, RemoteFile};
@@ -109,10 +108,6 @@ async fn pull_now(request: &PullRequest<'_>, report: &mut Report<'_>) -> Result<
     let (name, cache) = (request.name, request.cache);
     let remote = Remote::new(name, request.limits.clone())?;
     let commit = remote.commit().await?;
-    if let Some(local) = surely_whole(name, cache, &commit) {
-        cache.write_ref(name, name.revision(), &commit)?;
-        return Ok(pulled(name, &commit, &local.selection.files, 0, local.path));
-    }
     let (selection, wanted) = wanted(&remote, request, &commit).await?;
     if let Some(choice) = &selection.choice {
         report(Event::Choice(choice));
@@ -132,20 +127,6 @@ async fn pull_now(request: &PullRequest<'_>, report: &mut Report<'_>) -> Result<
         Kind::Gguf { .. } => directory.join(&selection.files[0].name),
     };
     Ok(pulled(name, &commit, &selection.files, need, path))
-}
-
-/// The model of `commit`, where the cache alone can tell that nothing is missing.
-///
-/// It cannot where the Hub may have a better choice than the one that is here, or a tokenizer that another tool has
-/// left out.
-fn surely_whole(name: &HubName, cache: &HubCache, commit: &str) -> Option<Local> {
-    let at_commit = HubName { revision: Some(commit.to_owned()), ..name.clone() };
-    let local = resolve_local(&at_commit, cache).ok()?;
-    let sure = match local.selection.kind {
-        Kind::Gguf { .. } => name.quant.is_some() || name.file.is_some(),
-        Kind::Safetensors => local.selection.files.iter().any(|file| file.name == "tokenizer.json"),
-    };
-    sure.then_some(local)
 }
 
 /// The files of the model, and where each of them goes.
