@@ -103,7 +103,7 @@ fn load(settings: &Settings, opened: Opened, server: &Server) -> Result<(Service
         total_slots: settings.engine.parallel as u64,
         model_path: file_name.clone(),
         model_alias: name.clone(),
-        chat_template: template.source(),
+        chat_template: template.source().to_owned(),
         bos_token: text_of(special.bos),
         eos_token: text_of(special.eos),
         build_info: build_info(),
