@@ -9,6 +9,7 @@ use crate::cache::{CachePlan, KvCache};
 use crate::decoder::Decoder;
 use crate::families::identify;
 use crate::spec::DecoderSpec;
+use crate::weights::file::brief;
 use crate::weights::{Checkpoint, LoadError, Loader, Progress};
 
 /// A decoder on its device.
@@ -68,7 +69,8 @@ fn warn_unused(unused: &[&str]) {
     // Tables that older exports carry along; they are computed here.
     let is_table = |name: &str| name.ends_with("rotary_emb.inv_freq") || name.starts_with("rope_f");
     let odd: Vec<&&str> = unused.iter().filter(|name| !is_table(name)).collect();
-    if let Some(first) = odd.first() {
-        tracing::warn!(count = odd.len(), first, "the checkpoint has tensors that the text model does not use");
+    if !odd.is_empty() {
+        let (count, first) = (odd.len(), brief(&odd[..odd.len().min(3)]));
+        tracing::warn!("the checkpoint has tensors that the text model does not use, {count} in all: {first}");
     }
 }

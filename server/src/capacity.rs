@@ -92,7 +92,7 @@ pub fn plan(
     let possible = longest(asked, |len| blocks(len) <= num_blocks);
     let given = limits.kv_cache_memory.is_some();
     let remedy = if given { "raise --kv-cache-memory" } else { "free memory" };
-    let needed = |len: usize| blocks(len) as u64 * block_bytes;
+    let needed = |len: usize| (blocks(len) as u64).saturating_mul(block_bytes);
     let shortest = MIN_CONTEXT.min(asked);
     match limits.ctx_size {
         _ if possible < shortest => Err(CapacityError::TooSmall { budget, needed: needed(shortest), remedy }),
@@ -155,5 +155,18 @@ pub fn available_memory() -> Option<u64> {
     system.refresh_memory();
     // What the container's own processes hold; files that it has read count as used there, but make room when asked.
     let of_container = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory.saturating_sub(limits.rss));
-    Some(system.available_memory().min(of_container)).filter(|available| *available > 0)
+    let available = system.available_memory().min(of_container).min(address_space().unwrap_or(u64::MAX));
+    Some(available).filter(|available| *available > 0)
+}
+
+/// What is left of the address space where it is limited (`ulimit -v`): the cache is reserved whole, and a reservation
+/// that fails ends the process.
+fn address_space() -> Option<u64> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    // "unlimited" is no number.
+    let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let used = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?.trim().strip_suffix(" kB")?;
+    Some(limit.saturating_sub(used.parse::<u64>().ok()?.saturating_mul(1024)))
 }

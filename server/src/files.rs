@@ -12,6 +12,11 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 pub fn read_text_from(mut source: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     source.read_to_end(&mut bytes)?;
+    text_of(bytes)
+}
+
+/// `bytes` as text.
+pub fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         io::Error::new(ErrorKind::InvalidData, format!("it is not text in UTF-8, see its byte {at}"))

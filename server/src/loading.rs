@@ -90,7 +90,7 @@ impl Opened {
 
     /// Parameters of the text model.
     pub fn num_parameters(&self) -> u64 {
-        self.text_tensors().map(|(_, entry)| entry.shape.iter().product::<usize>() as u64).sum()
+        self.text_tensors().map(|(_, entry)| entry.shape.iter().product::<usize>() as u64).fold(0, u64::saturating_add)
     }
 
     /// The type that most of the weights are stored in.
@@ -127,10 +127,12 @@ impl Opened {
 
     /// The tokenizer beside the weights.
     pub fn tokenizer(&self) -> Result<Tokenizer, TokenizerError> {
-        match &self.checkpoint.format {
-            Format::Gguf(gguf) => Tokenizer::from_gguf(gguf),
-            Format::Safetensors { dir, .. } => Tokenizer::from_dir(dir),
-        }
+        let (tokenizer, path) = match &self.checkpoint.format {
+            Format::Gguf(gguf) => (Tokenizer::from_gguf(gguf)?, gguf.path.clone()),
+            Format::Safetensors { dir, .. } => (Tokenizer::from_dir(dir)?, dir.join("tokenizer.json")),
+        };
+        tokenizer.check_fits(self.spec.vocab_size, &path)?;
+        Ok(tokenizer)
     }
 
     /// The checkpoint's chat template, or the one that the user gave.

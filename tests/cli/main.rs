@@ -1,6 +1,7 @@
 //! Tier `cli`: the binary as a user meets it.
 
 mod chat;
+mod hostile;
 mod memory;
 mod store;
 mod talk;

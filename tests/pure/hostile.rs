@@ -98,3 +98,13 @@ fn an_unknown_family_is_named_with_those_that_are_known() {
     };
     assert!(message.contains("\"t5\"") && message.contains("Qwen3"), "{message}");
 }
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read_is_an_error() {
+    let (_directory, path) = written(&good());
+    let checkpoint = Checkpoint::open(&path).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(good().len() as u64 / 2).unwrap();
+    let loaded = taper_models::Model::from_checkpoint(&checkpoint, &candle_core::Device::Cpu, None, &mut |_, _| true);
+    let message = loaded.expect_err("half of it is gone").to_string();
+    assert!(message.contains("model.gguf") && message.contains("it has shrunk since it was opened"), "{message}");
+}

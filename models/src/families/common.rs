@@ -4,6 +4,7 @@ use super::rope;
 use crate::ops::activation::Activation;
 use crate::ops::rope::RopeStyle;
 use crate::spec::{AttentionSpec, DecoderSpec, LayerSpec, MlpSpec};
+use crate::weights::file::{brief, brief_message};
 use crate::weights::{Config, Key, LoadError};
 
 pub const HIDDEN_SIZE: Key = Key::new("hidden_size", "embedding_length");
@@ -73,25 +74,38 @@ pub fn read(config: &Config, defaults: &Defaults, gguf_style: RopeStyle) -> Resu
     let num_kv_heads = config.usize(NUM_KV_HEADS)?.or(default_of(defaults.num_kv_heads)).unwrap_or(num_heads);
     if num_kv_heads == 0 || !num_heads.is_multiple_of(num_kv_heads) {
         return Err(config.bad(
-            NUM_KV_HEADS.hf,
+            &NUM_KV_HEADS.name(config),
             num_kv_heads.to_string(),
             format!("a divisor of the {num_heads} attention heads"),
         ));
     }
-    let head_dim = config.usize(HEAD_DIM)?.or(default_of(defaults.head_dim)).unwrap_or(hidden_size / num_heads);
+    let head_dim = match config.usize(HEAD_DIM)?.or(default_of(defaults.head_dim)) {
+        Some(0) => return Err(config.bad(&HEAD_DIM.name(config), "0", "a positive count")),
+        Some(head_dim) => head_dim,
+        None if hidden_size.is_multiple_of(num_heads) => hidden_size / num_heads,
+        None => {
+            let expected = format!("a multiple of the {num_heads} attention heads, where no head size is given");
+            return Err(config.bad(&HIDDEN_SIZE.name(config), hidden_size.to_string(), expected));
+        }
+    };
     if config.usize(VALUE_DIM)?.is_some_and(|value_dim| value_dim != head_dim) {
-        return Err(config.bad(VALUE_DIM.gguf, "another size than the keys'", head_dim.to_string()));
+        return Err(config.bad(&VALUE_DIM.name(config), "another size than the keys'", head_dim.to_string()));
     }
     let intermediate_size = size(INTERMEDIATE_SIZE, defaults.intermediate_size)?;
     let num_layers = size(NUM_LAYERS, defaults.num_layers)?;
-    check_sizes(config, &[hidden_size, intermediate_size, num_heads.saturating_mul(head_dim)], num_layers)?;
-    let max_position = config.usize(MAX_POSITION)?.unwrap_or(defaults.max_position);
+    let widths = [
+        (HIDDEN_SIZE.name(config), hidden_size),
+        (INTERMEDIATE_SIZE.name(config), intermediate_size),
+        ("heads times head size".to_owned(), num_heads.saturating_mul(head_dim)),
+    ];
+    check_sizes(config, &widths, num_layers)?;
+    let max_position = max_position(config, defaults)?;
     let rope = rope::read(config, defaults.rope_base, head_dim, max_position, rope_style(config, gguf_style))?;
     let decoder = DecoderSpec {
         vocab_size: vocab_size(config, defaults)?,
         hidden_size,
         max_position,
-        norm_eps: config.f64(NORM_EPS)?.unwrap_or(1e-6) as f32,
+        norm_eps: norm_eps(config)?,
         norm_weight_offset: 0.0,
         embedding_scale: None,
         tied_embeddings: tied(config, defaults)?,
@@ -117,20 +131,39 @@ pub fn read(config: &Config, defaults: &Defaults, gguf_style: RopeStyle) -> Resu
 }
 
 /// Refuses sizes that no file of ours could hold, before anything is made of them or multiplied with them.
-fn check_sizes(config: &Config, widths: &[usize], num_layers: usize) -> Result<(), LoadError> {
+fn check_sizes(config: &Config, widths: &[(String, usize)], num_layers: usize) -> Result<(), LoadError> {
     const MAX_WIDTH: usize = 1 << 24;
-    if let Some(width) = widths.iter().find(|width| **width == 0 || **width > MAX_WIDTH) {
-        return Err(config.bad("a layer's width", width.to_string(), format!("between 1 and {MAX_WIDTH}")));
+    if let Some((name, width)) = widths.iter().find(|(_, width)| *width == 0 || *width > MAX_WIDTH) {
+        return Err(config.bad(name, width.to_string(), format!("between 1 and {MAX_WIDTH}")));
     }
     let tensors = config.directory().tensors.len();
     if num_layers > tensors {
         return Err(config.bad(
-            NUM_LAYERS.hf,
+            &NUM_LAYERS.name(config),
             num_layers.to_string(),
             format!("no more layers than the {tensors} tensors in the file"),
         ));
     }
     Ok(())
+}
+
+/// Positions are numbered with 32 bits in places, and tables of blocks are sized by them.
+pub(super) const MAX_POSITIONS: usize = 1 << 27;
+
+fn max_position(config: &Config, defaults: &Defaults) -> Result<usize, LoadError> {
+    match config.usize(MAX_POSITION)?.unwrap_or(defaults.max_position) {
+        positions @ 1..=MAX_POSITIONS => Ok(positions),
+        other => {
+            Err(config.bad(&MAX_POSITION.name(config), other.to_string(), format!("between 1 and {MAX_POSITIONS}")))
+        }
+    }
+}
+
+fn norm_eps(config: &Config) -> Result<f32, LoadError> {
+    match config.f64(NORM_EPS)?.unwrap_or(1e-6) {
+        eps if (0.0..=1.0).contains(&eps) => Ok(eps as f32),
+        other => Err(config.bad(&NORM_EPS.name(config), other.to_string(), "a number between 0 and 1")),
+    }
 }
 
 /// The sliding window in tokens. 0 means none, as in llama.cpp.
@@ -158,7 +191,7 @@ pub fn activation(config: &Config, key: Key, default: Activation) -> Result<Acti
         Some("silu" | "swish") => Ok(Activation::Silu),
         Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast") => Ok(Activation::GeluTanh),
         Some("gelu") => Ok(Activation::GeluErf),
-        Some(other) => Err(config.bad(key.hf, format!("{other:?}"), "silu, gelu or gelu_pytorch_tanh")),
+        Some(other) => Err(config.bad(key.hf, brief(other), "silu, gelu or gelu_pytorch_tanh")),
     }
 }
 
@@ -171,7 +204,9 @@ pub fn sliding_layers(
     let Some(types) = config.json("layer_types") else {
         return Ok((0..num_layers).map(rule).collect());
     };
-    let types = types.as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(types) = types.as_array() else {
+        return Err(config.bad("layer_types", brief_message(types), "a list, one of each layer"));
+    };
     if types.len() != num_layers {
         return Err(config.bad(
             "layer_types",
@@ -184,7 +219,7 @@ pub fn sliding_layers(
         .map(|ty| match ty.as_str() {
             Some("full_attention") => Ok(false),
             Some("sliding_attention") => Ok(true),
-            _ => Err(config.bad("layer_types", ty.to_string(), "full_attention or sliding_attention")),
+            _ => Err(config.bad("layer_types", brief_message(ty), "full_attention or sliding_attention")),
         })
         .collect()
 }

@@ -124,5 +124,6 @@ fn ropes(config: &Config, common: RopeSpec, head_dim: usize, max_position: usize
     }
     let base = config.f64(LOCAL_BASE)?.unwrap_or(DEFAULT_LOCAL_BASE);
     let local = RopeSpec { base, scaling: RopeScaling::None, ..common };
+    let local = rope::checked(config, local, LOCAL_BASE, head_dim)?;
     Ok(vec![common, local])
 }

@@ -55,7 +55,7 @@ pub fn identify(checkpoint: &Checkpoint) -> Result<Identified, LoadError> {
         let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
         return Err(LoadError::Family {
             path: config.path(),
-            family: architecture.to_owned(),
+            family: architecture.chars().take(100).collect(),
             supported: names.join(", "),
         });
     };

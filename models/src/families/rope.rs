@@ -2,7 +2,9 @@
 
 use serde_json::Value as Json;
 
+use super::common::MAX_POSITIONS;
 use crate::ops::rope::{RopeScaling, RopeSpec, RopeStyle};
+use crate::weights::file::{brief, brief_message};
 use crate::weights::{Config, Key, LoadError};
 
 const BASE: Key = Key::new("rope_theta", "rope.freq_base");
@@ -40,12 +42,15 @@ pub fn from_json(
     head_dim: usize,
     max_position: usize,
 ) -> Result<RopeSpec, LoadError> {
-    let number = |key: &str| parameters.and_then(|p| p.get(key)).and_then(Json::as_f64);
-    let base = match number("rope_theta") {
+    if let Some(other) = parameters.filter(|parameters| !parameters.is_object()) {
+        return Err(config.bad("rope_parameters", brief_message(other), "an object"));
+    }
+    let number = |key: &str| parameters.map_or(Ok(None), |parameters| number(config, parameters, key));
+    let base = match number("rope_theta")? {
         Some(base) => base,
         None => config.f64(BASE)?.unwrap_or(default_base),
     };
-    let partial = match number("partial_rotary_factor") {
+    let partial = match number("partial_rotary_factor")? {
         Some(partial) => partial,
         None => config.f64(PARTIAL)?.unwrap_or(1.0),
     };
@@ -54,18 +59,22 @@ pub fn from_json(
         None => RopeScaling::None,
         Some(parameters) => scaling_from_json(config, parameters, max_position)?,
     };
-    checked(config, RopeSpec { base, rotary_dim, style: RopeStyle::Half, scaling }, head_dim)
+    checked(config, RopeSpec { base, rotary_dim, style: RopeStyle::Half, scaling }, BASE, head_dim)
 }
 
 fn scaling_from_json(config: &Config, parameters: &Json, max_position: usize) -> Result<RopeScaling, LoadError> {
-    let number = |key: &str| parameters.get(key).and_then(Json::as_f64);
+    let number = |key: &str| number(config, parameters, key);
     let require =
-        |key: &str| number(key).ok_or_else(|| config.bad(&format!("rope_parameters.{key}"), "missing", "a number"));
-    let original = match number("original_max_position_embeddings") {
+        |key: &str| number(key)?.ok_or_else(|| config.bad(&format!("rope_parameters.{key}"), "missing", "a number"));
+    let original = match number(ORIGINAL.hf)? {
         Some(original) => original as usize,
         None => config.usize(ORIGINAL)?.unwrap_or(max_position),
     };
-    let kind = parameters.get("rope_type").or(parameters.get("type")).and_then(Json::as_str).unwrap_or("default");
+    let kind = match parameters.get("rope_type").or(parameters.get("type")) {
+        None | Some(Json::Null) => "default",
+        Some(Json::String(kind)) => kind,
+        Some(other) => return Err(config.bad("rope_type", brief_message(other), "text")),
+    };
     match kind {
         "default" => Ok(RopeScaling::None),
         "linear" => Ok(RopeScaling::Linear { factor: require("factor")? }),
@@ -77,30 +86,31 @@ fn scaling_from_json(config: &Config, parameters: &Json, max_position: usize) ->
             original_max_position: original,
         }),
         "yarn" => {
-            let factor = number("factor").unwrap_or(max_position as f64 / original as f64);
-            let attention_factor = number("attention_factor")
-                .unwrap_or_else(|| yarn_attention_factor(factor, number("mscale"), number("mscale_all_dim")));
+            let factor = number("factor")?.unwrap_or(max_position as f64 / original as f64);
+            let attention_factor = match number("attention_factor")? {
+                Some(given) => given,
+                None => yarn_attention_factor(factor, number("mscale")?, number("mscale_all_dim")?),
+            };
             Ok(RopeScaling::Yarn {
                 factor,
-                beta_fast: number("beta_fast").unwrap_or(32.0),
-                beta_slow: number("beta_slow").unwrap_or(1.0),
+                beta_fast: number("beta_fast")?.unwrap_or(32.0),
+                beta_slow: number("beta_slow")?.unwrap_or(1.0),
                 truncate: parameters.get("truncate").and_then(Json::as_bool).unwrap_or(true),
                 attention_factor,
                 original_max_position: original,
             })
         }
         "longrope" | "su" => {
-            let factor = number("factor").unwrap_or(max_position as f64 / original as f64);
+            let factor = number("factor")?.unwrap_or(max_position as f64 / original as f64);
             Ok(RopeScaling::Long {
                 short_factor: numbers(config, parameters, "short_factor")?,
                 long_factor: numbers(config, parameters, "long_factor")?,
-                attention_factor: number("attention_factor").unwrap_or_else(|| long_attention_factor(factor, original)),
+                attention_factor: number("attention_factor")?
+                    .unwrap_or_else(|| long_attention_factor(factor, original)),
                 original_max_position: original,
             })
         }
-        other => {
-            Err(config.bad("rope_type", format!("{other:?}"), "default, linear, dynamic, llama3, yarn or longrope"))
-        }
+        other => Err(config.bad("rope_type", brief(other), "default, linear, dynamic, llama3, yarn or longrope")),
     }
 }
 
@@ -114,7 +124,7 @@ fn from_gguf(
     let base = config.f64(BASE)?.unwrap_or(default_base);
     let rotary_dim = config.usize(ROTARY_DIM)?.unwrap_or(head_dim);
     let scaling = scaling_from_gguf(config, max_position)?;
-    checked(config, RopeSpec { base, rotary_dim, style, scaling }, head_dim)
+    checked(config, RopeSpec { base, rotary_dim, style, scaling }, BASE, head_dim)
 }
 
 fn scaling_from_gguf(config: &Config, max_position: usize) -> Result<RopeScaling, LoadError> {
@@ -153,8 +163,19 @@ fn scaling_from_gguf(config: &Config, max_position: usize) -> Result<RopeScaling
             original_max_position: original,
         }),
         (Some(kind), _) => {
-            Err(config.bad(SCALING_TYPE.gguf, format!("{kind:?}"), "none, linear, or yarn with a factor other than 1"))
+            Err(config.bad(SCALING_TYPE.gguf, brief(kind), "none, linear, or yarn with a factor other than 1"))
         }
+    }
+}
+
+/// `key` of rope parameters as a number. `None` if absent or null.
+fn number(config: &Config, parameters: &Json, key: &str) -> Result<Option<f64>, LoadError> {
+    match parameters.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(value) => match value.as_f64() {
+            Some(number) => Ok(Some(number)),
+            None => Err(config.bad(&format!("rope_parameters.{key}"), brief_message(value), "a number")),
+        },
     }
 }
 
@@ -177,8 +198,20 @@ fn numbers(config: &Config, parameters: &Json, key: &str) -> Result<Vec<f64>, Lo
         .ok_or_else(|| config.bad(&format!("rope_parameters.{key}"), "missing or not numbers", "a list of numbers"))
 }
 
-/// Refuses parameters that would divide by zero or rotate more than a head has.
-fn checked(config: &Config, spec: RopeSpec, head_dim: usize) -> Result<RopeSpec, LoadError> {
+/// How much a rule stretches the context; published models do by 40 at most.
+const MAX_STRETCH: f64 = 65_536.0;
+
+fn stretch(scaling: &RopeScaling) -> Option<f64> {
+    match scaling {
+        RopeScaling::Linear { factor } | RopeScaling::Dynamic { factor, .. } | RopeScaling::Yarn { factor, .. } => {
+            Some(*factor)
+        }
+        _ => None,
+    }
+}
+
+/// Refuses parameters that would divide by zero or rotate more than a head has. `base_key` is where the base is from.
+pub fn checked(config: &Config, spec: RopeSpec, base_key: Key, head_dim: usize) -> Result<RopeSpec, LoadError> {
     let pairs = spec.rotary_dim / 2;
     if spec.rotary_dim == 0 || !spec.rotary_dim.is_multiple_of(2) || spec.rotary_dim > head_dim {
         return Err(config.bad(
@@ -188,10 +221,13 @@ fn checked(config: &Config, spec: RopeSpec, head_dim: usize) -> Result<RopeSpec,
         ));
     }
     if !(spec.base.is_finite() && spec.base > 1.0) {
-        return Err(config.bad("rope_theta", spec.base.to_string(), "a number above 1"));
+        return Err(config.bad(&base_key.name(config), spec.base.to_string(), "a number above 1"));
     }
-    if spec.scaling.original_max_position() == Some(0) {
-        return Err(config.bad(ORIGINAL.hf, "0", "a positive count"));
+    if let Some(original) = spec.scaling.original_max_position().filter(|n| !(1..=MAX_POSITIONS).contains(n)) {
+        return Err(config.bad(&ORIGINAL.name(config), original.to_string(), format!("between 1 and {MAX_POSITIONS}")));
+    }
+    if let Some(factor) = stretch(&spec.scaling).filter(|factor| *factor > MAX_STRETCH) {
+        return Err(config.bad("rope scaling factor", factor.to_string(), format!("at most {MAX_STRETCH}")));
     }
     let (positive, lengths): (Vec<f64>, Vec<usize>) = match &spec.scaling {
         RopeScaling::None => (vec![], vec![]),
@@ -208,8 +244,9 @@ fn checked(config: &Config, spec: RopeSpec, head_dim: usize) -> Result<RopeSpec,
         }
         RopeScaling::Divisors(divisors) => (divisors.clone(), vec![divisors.len()]),
     };
-    if let Some(bad) = positive.iter().find(|value| !(value.is_finite() && **value > 0.0)) {
-        return Err(config.bad("rope scaling", bad.to_string(), "positive numbers"));
+    // Beyond these, frequencies are no longer numbers in f32.
+    if let Some(bad) = positive.iter().find(|value| !(1e-6..=1e9).contains(*value)) {
+        return Err(config.bad("rope scaling", bad.to_string(), "numbers between 1e-6 and 1e9"));
     }
     if let Some(len) = lengths.iter().find(|len| **len != pairs) {
         return Err(config.bad(

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use super::checkpoint::{Checkpoint, Format};
 use super::directory::TensorDirectory;
 use super::error::LoadError;
+use super::file::{brief, brief_message};
 use super::gguf::{Array, Value};
 use super::loader::read_f32;
 
@@ -21,6 +22,11 @@ impl Key {
     /// The two names.
     pub const fn new(hf: &'static str, gguf: &'static str) -> Self {
         Self { hf, gguf }
+    }
+
+    /// The one that `config`'s file uses, whole.
+    pub fn name(self, config: &Config) -> String {
+        if config.is_gguf() { format!("{}.{}", config.architecture, self.gguf) } else { self.hf.to_owned() }
     }
 }
 
@@ -71,7 +77,14 @@ impl<'a> Config<'a> {
     pub fn tensor_f32(&self, name: &str) -> Result<Option<Vec<f32>>, LoadError> {
         match self.directory().tensors.get(name) {
             None => Ok(None),
-            Some(entry) => read_f32(self.directory(), name, entry).map(Some),
+            Some(entry) => {
+                let elements: usize = entry.shape.iter().product();
+                if elements > MAX_SMALL_TENSOR {
+                    let expected = format!("at most {MAX_SMALL_TENSOR}");
+                    return Err(self.bad(name, format!("a tensor of {elements} numbers"), expected));
+                }
+                read_f32(self.directory(), name, entry).map(Some)
+            }
         }
     }
 
@@ -85,11 +98,11 @@ impl<'a> Config<'a> {
 
     /// `key` as a count. `None` if absent or null.
     pub fn usize(&self, key: Key) -> Result<Option<usize>, LoadError> {
-        let expected = "a count";
+        let expected = format!("a count of at most {MAX_COUNT}");
         match self.value(key) {
             Scalar::Absent => Ok(None),
             Scalar::Number(n) if n >= 0.0 && n.fract() == 0.0 && n <= MAX_COUNT => Ok(Some(n as usize)),
-            other => Err(self.unexpected(key, &other, expected)),
+            other => Err(self.unexpected(key, &other, &expected)),
         }
     }
 
@@ -171,10 +184,12 @@ impl<'a> Config<'a> {
     }
 
     fn unexpected(&self, key: Key, found: &Scalar, expected: &str) -> LoadError {
-        let name = if self.is_gguf() { format!("{}.{}", self.architecture, key.gguf) } else { key.hf.to_owned() };
-        self.bad(&name, found.to_string(), expected)
+        self.bad(&key.name(self), found.to_string(), expected)
     }
 }
+
+/// Numbers of a tensor that is read as a hyper-parameter: one for each pair of a head's dimensions.
+const MAX_SMALL_TENSOR: usize = 1 << 16;
 
 /// Counts beyond this are damage; products of counts are bounded where they are made.
 const MAX_COUNT: f64 = (1u64 << 32) as f64;
@@ -193,9 +208,9 @@ impl Scalar {
         match value {
             Json::Null => Scalar::Absent,
             Json::Bool(b) => Scalar::Bool(*b),
-            Json::Number(n) => n.as_f64().map_or_else(|| Scalar::Other(n.to_string()), Scalar::Number),
+            Json::Number(n) => n.as_f64().map_or_else(|| Scalar::Other(brief_message(n)), Scalar::Number),
             Json::String(text) => Scalar::Text(text.clone()),
-            other => Scalar::Other(other.to_string()),
+            other => Scalar::Other(brief_message(other)),
         }
     }
 
@@ -217,7 +232,7 @@ impl std::fmt::Display for Scalar {
             Scalar::Absent => write!(f, "missing"),
             Scalar::Number(n) => write!(f, "{n}"),
             Scalar::Bool(b) => write!(f, "{b}"),
-            Scalar::Text(text) => write!(f, "{text:?}"),
+            Scalar::Text(text) => write!(f, "{}", brief(text)),
             Scalar::Other(text) => write!(f, "{text}"),
         }
     }

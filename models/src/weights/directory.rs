@@ -1,11 +1,11 @@
 //! Named tensors in one or more files: where each lies and how it is stored.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::LoadError;
+use super::file;
 use crate::quant::GgmlType;
 
 /// Bytes read at a time; the staging buffer is never larger.
@@ -69,6 +69,25 @@ impl TensorDirectory {
         Ok(())
     }
 
+    /// Refuses a file two of whose tensors share bytes. Those of unknown types have no known end.
+    pub(super) fn check_overlaps(&self, file: usize) -> Result<(), LoadError> {
+        let in_file = self.tensors.iter().filter(|(_, entry)| entry.file == file && entry.bytes > 0);
+        let mut placed: Vec<(&String, &TensorEntry)> = in_file.collect();
+        placed.sort_unstable_by_key(|(_, entry)| entry.offset);
+        for pair in placed.windows(2) {
+            let [(first, entry), (second, next)] = pair else { continue };
+            let end = entry.offset + entry.bytes;
+            if next.offset < end {
+                let what = format!(
+                    "tensor {second:?} starts at byte {} of the file, within tensor {first:?}, which ends at byte {end}",
+                    next.offset
+                );
+                return Err(LoadError::Damaged { path: self.files[file].clone(), what });
+            }
+        }
+        Ok(())
+    }
+
     /// The checkpoint's first file, for messages.
     pub fn path(&self) -> &Path {
         self.files.first().map_or(Path::new(""), PathBuf::as_path)
@@ -90,14 +109,21 @@ impl TensorDirectory {
     ) -> Result<(), LoadError> {
         let path = &self.files[entry.file];
         let io_error = |source| LoadError::Io { path: path.clone(), source };
-        let mut file = File::open(path).map_err(io_error)?;
+        let (mut file, _) = file::open(path).map_err(io_error)?;
         file.seek(SeekFrom::Start(entry.offset)).map_err(io_error)?;
         let piece = (CHUNK_BYTES / unit * unit).min(entry.bytes as usize);
         let mut buffer = vec![0; piece];
         let mut left = entry.bytes as usize;
         while left > 0 {
             let piece = &mut buffer[..piece.min(left)];
-            file.read_exact(piece).map_err(io_error)?;
+            file.read_exact(piece).map_err(|source| match source.kind() {
+                ErrorKind::UnexpectedEof => {
+                    let end = entry.offset + entry.bytes;
+                    let what = format!("it has shrunk since it was opened: a tensor should end at byte {end}");
+                    LoadError::Damaged { path: path.clone(), what }
+                }
+                _ => io_error(source),
+            })?;
             sink(piece)?;
             left -= piece.len();
         }

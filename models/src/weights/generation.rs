@@ -1,9 +1,12 @@
 //! What a checkpoint itself recommends for sampling, and which tokens end a generation.
 
+use std::path::Path;
+
 use serde_json::Value as Json;
 
 use super::checkpoint::{Checkpoint, Format};
 use super::error::LoadError;
+use super::file::{self, MAX_CONFIG_BYTES, brief_message};
 use super::gguf::Gguf;
 
 /// `generation_config.json`, or GGUF's `general.sampling.*`. Fields that the checkpoint does not set are `None`.
@@ -26,34 +29,40 @@ impl GenerationConfig {
             Format::Gguf(gguf) => Self::from_gguf(gguf),
             Format::Safetensors { dir, config } => {
                 let path = dir.join("generation_config.json");
-                let mut this = match std::fs::read_to_string(&path) {
-                    Ok(text) => {
-                        let json: Json = serde_json::from_str(&text)
-                            .map_err(|e| LoadError::Damaged { path: path.clone(), what: e.to_string() })?;
-                        Self::from_json(&json)
-                    }
+                let mut this = match file::read(&path, MAX_CONFIG_BYTES) {
+                    Ok(text) => Self::parse(&path, &text)?,
                     Err(e) if e.kind() == std::io::ErrorKind::NotFound => Self::default(),
                     Err(source) => return Err(LoadError::Io { path, source }),
                 };
                 if this.eos_token_ids.is_empty() {
-                    this.eos_token_ids = token_ids(config.get("eos_token_id"));
+                    this.eos_token_ids = token_ids(&dir.join("config.json"), config)?;
                 }
                 Ok(this)
             }
         }
     }
 
-    fn from_json(json: &Json) -> Self {
-        let float = |key: &str| json.get(key).and_then(Json::as_f64).map(|v| v as f32);
-        Self {
-            temperature: float("temperature"),
-            top_k: json.get("top_k").and_then(Json::as_u64).and_then(|k| u32::try_from(k).ok()),
-            top_p: float("top_p"),
-            min_p: float("min_p"),
-            typical_p: float("typical_p"),
-            repetition_penalty: float("repetition_penalty"),
-            eos_token_ids: token_ids(json.get("eos_token_id")),
-        }
+    /// Reads the text of a `generation_config.json`, which errors call `path`.
+    pub fn parse(path: &Path, text: &[u8]) -> Result<Self, LoadError> {
+        let json: Json = serde_json::from_slice(text)
+            .map_err(|error| LoadError::Damaged { path: path.to_owned(), what: error.to_string() })?;
+        let float = |key: &str| match json.get(key) {
+            None | Some(Json::Null) => Ok(None),
+            Some(value) => match value.as_f64() {
+                Some(number) => Ok(Some(number as f32)),
+                None => Err(unexpected(path, key, value, "a number")),
+            },
+        };
+        Ok(Self {
+            temperature: float("temperature")?,
+            // Negative: off, in some files.
+            top_k: float("top_k")?.filter(|k| *k >= 0.0).map(|k| k as u32),
+            top_p: float("top_p")?,
+            min_p: float("min_p")?,
+            typical_p: float("typical_p")?,
+            repetition_penalty: float("repetition_penalty")?,
+            eos_token_ids: token_ids(path, &json)?,
+        })
     }
 
     fn from_gguf(gguf: &Gguf) -> Result<Self, LoadError> {
@@ -70,12 +79,21 @@ impl GenerationConfig {
     }
 }
 
-/// One id or a list of them.
-fn token_ids(value: Option<&Json>) -> Vec<u32> {
-    let id = |value: &Json| value.as_u64().and_then(|id| u32::try_from(id).ok());
-    match value {
-        Some(Json::Array(ids)) => ids.iter().filter_map(id).collect(),
-        Some(one) => id(one).into_iter().collect(),
-        None => Vec::new(),
+/// `eos_token_id`: one id or a list of them.
+fn token_ids(path: &Path, config: &Json) -> Result<Vec<u32>, LoadError> {
+    const KEY: &str = "eos_token_id";
+    let id = |value: &Json| {
+        let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
+        id.ok_or_else(|| unexpected(path, KEY, value, "a token id or a list of them"))
+    };
+    match config.get(KEY) {
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(Json::Array(ids)) => ids.iter().map(id).collect(),
+        Some(one) => Ok(vec![id(one)?]),
     }
+}
+
+fn unexpected(path: &Path, key: &str, found: &Json, expected: &str) -> LoadError {
+    let (path, key, expected) = (path.to_owned(), key.to_owned(), expected.to_owned());
+    LoadError::Config { path, key, found: brief_message(found), expected }
 }

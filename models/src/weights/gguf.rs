@@ -7,9 +7,10 @@
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>, versions 2 and 3, little-endian.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+
+use super::file::{self, brief};
 
 const MAGIC: &[u8; 4] = b"GGUF";
 const DEFAULT_ALIGNMENT: u64 = 32;
@@ -17,14 +18,19 @@ const DEFAULT_ALIGNMENT: u64 = 32;
 const MAX_DIMS: u32 = 4;
 /// Arrays may nest; files in the wild do not go beyond two levels.
 const MAX_ARRAY_DEPTH: u32 = 4;
+/// Header bytes that are read. The largest vocabularies take 20 MB; a sparse file may claim terabytes and have none.
+const MAX_HEADER_BYTES: u64 = 128 << 20;
+/// The format's limit on keys, and twice as much as ggml itself allows for names.
+const MAX_KEY_BYTES: u64 = u16::MAX as u64;
+const MAX_NAME_BYTES: u64 = 128;
 
 /// Why a GGUF file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum GgufError {
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("{path} is not a GGUF file: it does not begin with the letters GGUF{}", looks_like(.magic))]
-    NotGguf { path: PathBuf, magic: [u8; 4] },
+    #[error("{path} is not a GGUF file: it {}", looks_like(.start))]
+    NotGguf { path: PathBuf, start: Vec<u8> },
     #[error("{path}: GGUF version {version} is not supported; versions 2 and 3 (little-endian) are")]
     Version { path: PathBuf, version: u32 },
     #[error("{path} is damaged or cut off: {what}")]
@@ -35,13 +41,15 @@ pub enum GgufError {
     WrongType { path: PathBuf, key: String, expected: &'static str, found: String },
 }
 
-/// What else people name as a model, or get instead of one when they download it.
-fn looks_like(magic: &[u8; 4]) -> &'static str {
-    match magic {
-        b"PK\x03\x04" => "; it is a zip archive, maybe a PyTorch checkpoint, which must be converted first",
-        b"vers" => "; it looks like a Git LFS pointer: the model itself is still to be downloaded (git lfs pull)",
-        b"<!DO" | b"<!do" | b"<htm" => "; it is a web page, so the download went wrong",
-        _ => "; is it a model, and was it downloaded whole?",
+/// What a file is that begins otherwise.
+fn looks_like(start: &[u8]) -> String {
+    let is_safetensors = start.len() > 8 && start[8] == b'{' && start[5..8] == [0; 3];
+    match file::known_other(start) {
+        Some(what) => format!("is {what}"),
+        None if is_safetensors => {
+            "is a safetensors file; name the directory that holds it and its config.json".to_owned()
+        }
+        None => "does not begin with the letters GGUF; is it a model, and was it downloaded whole?".to_owned(),
     }
 }
 
@@ -145,10 +153,13 @@ pub struct Gguf {
 impl Gguf {
     /// Reads the header of the file at `path`.
     pub fn open(path: &Path) -> Result<Self, GgufError> {
-        let io_error = |source| GgufError::Io { path: path.to_owned(), source };
-        let file = File::open(path).map_err(io_error)?;
-        let file_len = file.metadata().map_err(io_error)?.len();
-        Reader { path, input: BufReader::with_capacity(1 << 20, file), pos: 0, file_len }.header()
+        let (file, file_len) = file::open(path).map_err(|source| GgufError::Io { path: path.to_owned(), source })?;
+        Self::read(path, BufReader::with_capacity(1 << 20, file), file_len)
+    }
+
+    /// Reads the header at the beginning of `input`, a file of `file_len` bytes that errors call `path`.
+    pub fn read(path: &Path, input: impl Read, file_len: u64) -> Result<Self, GgufError> {
+        Reader { path, input, pos: 0, file_len }.header()
     }
 
     /// The value of `key`, if present.
@@ -213,27 +224,36 @@ impl Gguf {
     pub fn wrong_type(&self, key: &str, expected: &'static str, found: &Value) -> GgufError {
         let found = match found {
             Value::Array(array) => format!("an array of {} elements", array.len()),
-            scalar => format!("{scalar:?}"),
+            scalar => brief(scalar),
         };
         GgufError::WrongType { path: self.path.clone(), key: key.to_owned(), expected, found }
     }
 }
 
 /// Reads forward and knows how much of the file is left.
-struct Reader<'a> {
+struct Reader<'a, R> {
     path: &'a Path,
-    input: BufReader<File>,
+    input: R,
     pos: u64,
     file_len: u64,
 }
 
-impl Reader<'_> {
+impl<R: Read> Reader<'_, R> {
     fn header(mut self) -> Result<Gguf, GgufError> {
+        if self.file_len == 0 {
+            return Err(self.damaged("it is empty".to_owned()));
+        }
         let magic = self.bytes::<4>("the magic number")?;
         if &magic != MAGIC {
-            return Err(GgufError::NotGguf { path: self.path.to_owned(), magic });
+            let io_error = |source| GgufError::Io { path: self.path.to_owned(), source };
+            let start = file::start_of((&magic[..]).chain(&mut self.input)).map_err(io_error)?;
+            return Err(GgufError::NotGguf { path: self.path.to_owned(), start });
         }
         let version = self.u32("the version")?;
+        if (1..=3).contains(&version.swap_bytes()) {
+            let what = "its numbers are big-endian, and only little-endian files are supported".to_owned();
+            return Err(self.damaged(what));
+        }
         if !(2..=3).contains(&version) {
             return Err(GgufError::Version { path: self.path.to_owned(), version });
         }
@@ -250,11 +270,11 @@ impl Reader<'_> {
         self.check_count(count, 13, "metadata entries")?;
         let mut metadata = BTreeMap::new();
         for _ in 0..count {
-            let key = self.string("a metadata key")?;
+            let key = self.short_string("a metadata key", MAX_KEY_BYTES)?;
             let kind = self.u32(&key)?;
             let value = self.value(kind, &key)?;
             if metadata.insert(key.clone(), value).is_some() {
-                return Err(self.damaged(format!("metadata key {key:?} occurs twice")));
+                return Err(self.damaged(format!("metadata key {} occurs twice", brief(&key))));
             }
         }
         Ok(metadata)
@@ -267,7 +287,7 @@ impl Reader<'_> {
     }
 
     fn tensor_info(&mut self) -> Result<TensorInfo, GgufError> {
-        let name = self.string("a tensor name")?;
+        let name = self.short_string("a tensor name", MAX_NAME_BYTES)?;
         let rank = self.u32(&name)?;
         if rank > MAX_DIMS {
             return Err(self.damaged(format!("tensor {name:?} has {rank} dimensions, at most {MAX_DIMS} are possible")));
@@ -280,8 +300,14 @@ impl Reader<'_> {
             );
         }
         shape.reverse();
-        if shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim)).is_none() {
-            return Err(self.damaged(format!("tensor {name:?} has the impossible shape {shape:?}")));
+        // No type takes less than a bit for a number, not even those that are not known here.
+        let most = usize::try_from(self.file_len.saturating_mul(8)).unwrap_or(usize::MAX);
+        let elements = shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
+        if elements.is_none_or(|elements| elements > most) {
+            return Err(self.damaged(format!(
+                "tensor {name:?} has the shape {shape:?}, more than a file of {} bytes can hold",
+                self.file_len
+            )));
         }
         let ggml_type = self.u32(&name)?;
         let offset = self.u64(&name)?;
@@ -294,11 +320,18 @@ impl Reader<'_> {
             None => DEFAULT_ALIGNMENT,
             Some(Value::Unsigned(v)) if v.is_power_of_two() && *v <= 1 << 20 => *v,
             Some(other) => {
-                return Err(self.damaged(format!("general.alignment is {other:?}, which is not a small power of two")));
+                let found = brief(other);
+                return Err(self.damaged(format!("general.alignment is {found}, which is not a small power of two")));
             }
         };
         let data_start = self.pos.next_multiple_of(alignment);
         for tensor in tensors {
+            if !tensor.offset.is_multiple_of(alignment) {
+                return Err(self.damaged(format!(
+                    "tensor {:?} starts at byte {} of the data, which is not a multiple of the alignment {alignment}",
+                    tensor.name, tensor.offset
+                )));
+            }
             let offset = data_start.checked_add(tensor.offset).filter(|offset| *offset <= self.file_len);
             tensor.offset = offset.ok_or_else(|| {
                 self.damaged(format!(
@@ -325,13 +358,14 @@ impl Reader<'_> {
             10 => Value::Unsigned(self.u64(key)?),
             11 => Value::Signed(i64::from_le_bytes(self.bytes(key)?)),
             12 => Value::Float(f64::from_le_bytes(self.bytes(key)?)),
-            _ => return Err(self.damaged(format!("metadata key {key:?} has the unknown type {kind}"))),
+            _ => return Err(self.damaged(format!("metadata key {} has the unknown type {kind}", brief(key)))),
         })
     }
 
     fn array(&mut self, key: &str, depth: u32) -> Result<Array, GgufError> {
         if depth == MAX_ARRAY_DEPTH {
-            return Err(self.damaged(format!("metadata key {key:?} nests arrays more than {MAX_ARRAY_DEPTH} deep")));
+            let key = brief(key);
+            return Err(self.damaged(format!("metadata key {key} nests arrays more than {MAX_ARRAY_DEPTH} deep")));
         }
         let kind = self.u32(key)?;
         let count = self.u64(key)?;
@@ -351,7 +385,9 @@ impl Reader<'_> {
             }
             10 | 11 => Array::Wide(self.numbers(count, key, i64::from_le_bytes)?),
             12 => Array::Float(self.numbers(count, key, |b| f64::from_le_bytes(b) as f32)?),
-            _ => return Err(self.damaged(format!("metadata key {key:?} is an array of the unknown type {kind}"))),
+            _ => {
+                return Err(self.damaged(format!("metadata key {} is an array of the unknown type {kind}", brief(key))));
+            }
         })
     }
 
@@ -375,8 +411,7 @@ impl Reader<'_> {
         for _ in 0..count {
             let len = self.string_len(key)?;
             let start = strings.bytes.len();
-            let end = u32::try_from(start + len)
-                .map_err(|_| self.damaged(format!("metadata key {key:?} holds over 4 GiB of text")))?;
+            let end = u32::try_from(start + len).expect("a header is far smaller than 4 GiB");
             strings.bytes.resize(start + len, 0);
             self.fill(&mut strings.bytes[start..], key)?;
             strings.ends.push(end);
@@ -387,9 +422,28 @@ impl Reader<'_> {
 
     fn string(&mut self, what: &str) -> Result<String, GgufError> {
         let len = self.string_len(what)?;
+        self.text(len, what)
+    }
+
+    /// A string that appears in messages.
+    fn short_string(&mut self, what: &str, most: u64) -> Result<String, GgufError> {
+        let len = self.string_len(what)?;
+        if len as u64 > most {
+            return Err(
+                self.damaged(format!("{what} before byte {} has {len} bytes, at most {most} are allowed", self.pos))
+            );
+        }
+        self.text(len, what)
+    }
+
+    fn text(&mut self, len: usize, what: &str) -> Result<String, GgufError> {
+        let start = self.pos;
         let mut bytes = vec![0; len];
         self.fill(&mut bytes, what)?;
-        String::from_utf8(bytes).map_err(|_| self.damaged(format!("the text of {what:?} is not UTF-8")))
+        String::from_utf8(bytes).map_err(|error| {
+            let at = start + error.utf8_error().valid_up_to() as u64;
+            self.damaged(format!("the text of {} is not UTF-8, see byte {at} of the file", brief(what)))
+        })
     }
 
     fn string_len(&mut self, what: &str) -> Result<usize, GgufError> {
@@ -401,13 +455,20 @@ impl Reader<'_> {
     /// Refuses a count that what is left of the file cannot hold, before anything is allocated for it.
     fn check_count(&self, count: u64, bytes_each: u64, what: &str) -> Result<(), GgufError> {
         let left = self.file_len.saturating_sub(self.pos);
-        match count.checked_mul(bytes_each) {
-            Some(bytes) if bytes <= left => Ok(()),
-            _ => {
-                Err(self
-                    .damaged(format!("{what:?} claims {count} elements, but only {left} bytes of the file are left")))
-            }
+        let bytes = count.checked_mul(bytes_each);
+        if bytes.is_none_or(|bytes| bytes > left) {
+            let what = brief(what);
+            return Err(
+                self.damaged(format!("{what} claims {count} elements, but only {left} bytes of the file are left"))
+            );
         }
+        if bytes.is_none_or(|bytes| bytes > MAX_HEADER_BYTES.saturating_sub(self.pos)) {
+            let what = brief(what);
+            return Err(
+                self.damaged(format!("with the {count} elements of {what} the header passes {MAX_HEADER_BYTES} bytes"))
+            );
+        }
+        Ok(())
     }
 
     fn u32(&mut self, what: &str) -> Result<u32, GgufError> {
@@ -426,7 +487,9 @@ impl Reader<'_> {
 
     fn fill(&mut self, bytes: &mut [u8], what: &str) -> Result<(), GgufError> {
         self.input.read_exact(bytes).map_err(|source| match source.kind() {
-            io::ErrorKind::UnexpectedEof => self.damaged(format!("it ends at byte {} within {what:?}", self.file_len)),
+            io::ErrorKind::UnexpectedEof => {
+                self.damaged(format!("it ends at byte {} within {}", self.file_len, brief(what)))
+            }
             _ => GgufError::Io { path: self.path.to_owned(), source },
         })?;
         self.pos += bytes.len() as u64;

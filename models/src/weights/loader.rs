@@ -153,6 +153,8 @@ impl<'a, 'p> Loader<'a, 'p> {
 
 /// A tensor's values as f32, whatever it is stored as.
 pub(super) fn read_f32(directory: &TensorDirectory, name: &str, entry: &TensorEntry) -> Result<Vec<f32>, LoadError> {
+    // Before anything is allocated: the shape of a tensor of unknown type is not checked against the file.
+    supported(directory, name, entry)?;
     let mut values = Vec::with_capacity(entry.shape.iter().product());
     stream_f32(directory, name, entry, |piece| {
         values.extend_from_slice(piece);

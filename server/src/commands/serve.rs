@@ -107,7 +107,7 @@ fn load(settings: &Settings, opened: Opened, names: Served, file: &str, server: 
         total_slots: settings.engine.parallel as u64,
         model_path: names.file,
         model_alias: name.clone(),
-        chat_template: template.source(),
+        chat_template: template.source().to_owned(),
         bos_token: text_of(special.bos),
         eos_token: text_of(special.eos),
         build_info: build_info(),

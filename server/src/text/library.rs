@@ -5,10 +5,14 @@
 //! into the bytes of each token once.
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use serde_json::Value;
-use tokenizers::{AddedVocabulary, Model, OffsetReferential, OffsetType, PreTokenizer};
+use taper_models::weights::file::brief_message;
+use tokenizers::{AddedVocabulary, Model, OffsetReferential, OffsetType};
 
+use super::guard::guarded;
+use super::pipeline::{MAX_TIME, Pipeline};
 use super::spm::unmark_spaces;
 use super::token_table::{TokenKind, TokenTable};
 use super::{gguf_vocab::byte_of_piece, tokenizer::TokenizerError};
@@ -16,6 +20,7 @@ use super::{gguf_vocab::byte_of_piece, tokenizer::TokenizerError};
 /// A tokenizer of the library, in both readings of special tokens.
 pub(super) struct Library {
     tokenizer: tokenizers::Tokenizer,
+    pipeline: Pipeline,
     /// The added tokens with the special ones taken as plain text.
     without_special: AddedVocabulary,
 }
@@ -27,21 +32,29 @@ impl std::fmt::Debug for Library {
 }
 
 impl Library {
-    pub(super) fn new(tokenizer: tokenizers::Tokenizer) -> Self {
+    pub(super) fn new(tokenizer: tokenizers::Tokenizer) -> Result<Self, TokenizerError> {
         let mut without_special = tokenizer.get_added_vocabulary().clone();
         without_special.set_encode_special_tokens(true);
-        Self { tokenizer, without_special }
+        let pipeline = Pipeline::of(&tokenizer).map_err(|error| TokenizerError::Encode(error.to_string()))?;
+        Ok(Self { tokenizer, pipeline, without_special })
     }
 
     /// Appends the tokens of `text` to `ids`.
     pub(super) fn encode(&self, text: &str, parse_special: bool, ids: &mut Vec<u32>) -> Result<(), TokenizerError> {
-        let added = if parse_special { self.tokenizer.get_added_vocabulary() } else { &self.without_special };
-        let failed = |error: tokenizers::Error| TokenizerError::Encode(error.to_string());
-        let mut words = added.extract_and_normalize(self.tokenizer.get_normalizer(), text);
-        if let Some(pre_tokenizer) = self.tokenizer.get_pre_tokenizer() {
-            pre_tokenizer.pre_tokenize(&mut words).map_err(failed)?;
+        match guarded(|| self.try_encode(text, parse_special, ids)) {
+            Ok(result) => result.map_err(|error| TokenizerError::Encode(error.to_string())),
+            Err(panic) => Err(TokenizerError::Encode(format!("the tokenizers library gave up: {panic}"))),
         }
-        words.tokenize(|word| self.tokenizer.get_model().tokenize(word.get())).map_err(failed)?;
+    }
+
+    fn try_encode(&self, text: &str, parse_special: bool, ids: &mut Vec<u32>) -> tokenizers::Result<()> {
+        let added = if parse_special { self.tokenizer.get_added_vocabulary() } else { &self.without_special };
+        let until = Instant::now() + MAX_TIME;
+        let normalizer = self.pipeline.normalizer(until);
+        let mut words = added.extract_and_normalize(Some(&normalizer), text);
+        normalizer.finish()?;
+        self.pipeline.split(&mut words, until)?;
+        words.tokenize(|word| self.tokenizer.get_model().tokenize(word.get()))?;
         for (_, _, tokens) in words.get_splits(OffsetReferential::Normalized, OffsetType::None) {
             ids.extend(tokens.iter().flatten().map(|token| token.id));
         }
@@ -51,13 +64,12 @@ impl Library {
     /// What the post-processor puts before and after a text.
     pub(super) fn around_text(&self) -> Result<(Vec<u32>, Vec<u32>), TokenizerError> {
         const PROBE: &str = "a";
-        let encode = |add_special| {
-            let encoding = self.tokenizer.encode(PROBE, add_special);
-            encoding
-                .map(|encoding| encoding.get_ids().to_vec())
-                .map_err(|error| TokenizerError::Encode(error.to_string()))
-        };
-        let (bare, full) = (encode(false)?, encode(true)?);
+        let mut bare = Vec::new();
+        self.encode(PROBE, true, &mut bare)?;
+        let full = guarded(|| self.tokenizer.encode(PROBE, true))
+            .map_err(TokenizerError::Encode)?
+            .map_err(|error| TokenizerError::Encode(error.to_string()))?;
+        let full = full.get_ids();
         let start = full.windows(bare.len().max(1)).position(|window| window == bare).unwrap_or(0);
         let end = (start + bare.len()).min(full.len());
         Ok((full[..start].to_vec(), full[end..].to_vec()))
@@ -138,7 +150,7 @@ impl Decoding {
             "Strip" if decoder["content"] == " " && decoder["start"] == 1 && decoder["stop"] == 0 => {
                 self.strips_first_space = true;
             }
-            _ => return Err(TokenizerError::Decoder(decoder.to_string())),
+            _ => return Err(TokenizerError::Decoder(brief_message(decoder))),
         }
         Ok(())
     }

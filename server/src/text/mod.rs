@@ -6,17 +6,22 @@
 mod bpe;
 mod detokenizer;
 mod gguf_vocab;
+mod guard;
 mod library;
 mod output;
+mod pipeline;
 mod pretokenizers;
 mod special_tokens;
 mod spm;
 mod stop;
 mod template;
 mod template_python;
+mod template_rewrite;
+mod template_room;
 mod template_source;
 mod token_table;
 mod tokenizer;
+mod tokenizer_check;
 
 pub use detokenizer::Detokenizer;
 pub use output::{Output, OutputStep};
@@ -26,9 +31,12 @@ pub use template::{ChatInput, ChatTemplate, TemplateError, TemplateLimits};
 pub use template_source::TemplateSources;
 pub use tokenizer::{DecodeOptions, EncodeOptions, Tokenizer, TokenizerError};
 
-/// Reads a JSON file; `None` if there is none. The error is text for a message that names the path.
+use taper_models::weights::file::{self, MAX_CONFIG_BYTES};
+
+/// Reads a JSON file of at most [`MAX_CONFIG_BYTES`]; `None` if there is none. The error is text for a message that names
+/// the path.
 fn json_file(path: &std::path::Path) -> Result<Option<serde_json::Value>, String> {
-    match std::fs::read(path) {
+    match file::read(path, MAX_CONFIG_BYTES) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| error.to_string()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.to_string()),

@@ -5,13 +5,17 @@
 //! access to anything outside. The Python manners are in `template_python.rs`, where templates are found is in
 //! `template_source.rs`.
 
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io;
 
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use serde_json::{Map, Value};
 
+use super::guard::guarded;
 use super::template_python::{self, RaisedException};
+use super::template_rewrite::{self, WHITESPACE};
+use super::template_room;
 use super::template_source::TemplateSources;
 
 /// Name of the template for ordinary chat, and of the one preferred when tools are given.
@@ -35,8 +39,10 @@ const FALLBACK_STOP: &str = "\nUser:";
 const STACK_BYTES_PER_STEP: usize = 256;
 /// What the engine itself needs, with its recursion limit.
 const MIN_STACK_BYTES: usize = 8 << 20;
+/// Enough for expressions as long as `template_rewrite.rs` lets pass. It costs address space, not memory.
+const COMPILER_STACK_BYTES: usize = 64 << 20;
 
-/// Bounds on one rendering. Steps bound the time; memory in between is not bounded, since one step can double a string.
+/// Bounds on one rendering. Steps bound the time; `template_room.rs` bounds the memory in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TemplateLimits {
     /// Steps of the template engine; a turn of a long template takes a few hundred.
@@ -69,6 +75,9 @@ pub enum TemplateError {
     Failed(String),
 }
 
+/// How much of what a template says is shown.
+const MAX_RAISED_CHARS: usize = 2000;
+
 /// A conversation to write out.
 #[derive(Debug, Clone, Copy)]
 pub struct ChatInput<'a> {
@@ -86,6 +95,7 @@ pub struct ChatInput<'a> {
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
+    source: String,
     special_tokens: Vec<(String, String)>,
     limits: TemplateLimits,
     is_fallback: bool,
@@ -98,25 +108,17 @@ impl ChatTemplate {
     /// # Errors
     /// When a template is not valid Jinja, or there are some but none for ordinary chat.
     pub fn new(sources: &TemplateSources, limits: TemplateLimits) -> Result<Self, TemplateError> {
-        let mut environment = environment(limits);
-        let mut add = |name: &str, source: &str| {
-            environment
-                .add_template_owned(name.to_owned(), plain_generation_blocks(source))
-                .map_err(|error| TemplateError::Syntax(describe(&error)))
-        };
-        for (name, source) in &sources.templates {
-            add(name, source)?;
-        }
+        let fallback = BTreeMap::from([(DEFAULT.to_owned(), FALLBACK.to_owned())]);
         let is_fallback = sources.templates.is_empty();
-        if is_fallback {
-            add(DEFAULT, FALLBACK)?;
-        } else if !sources.templates.contains_key(DEFAULT) {
-            let names: Vec<_> = sources.templates.keys().collect();
+        let templates = if is_fallback { &fallback } else { &sources.templates };
+        let Some(source) = templates.get(DEFAULT).cloned() else {
+            let names: Vec<_> = templates.keys().collect();
             return Err(TemplateError::Source(format!(
                 "there are templates named {names:?}, but none named {DEFAULT:?}"
             )));
-        }
-        Ok(Self { environment, special_tokens: sources.special_tokens.clone(), limits, is_fallback })
+        };
+        let environment = on_own_stack(COMPILER_STACK_BYTES, || compiled(templates, limits))?;
+        Ok(Self { environment, source, special_tokens: sources.special_tokens.clone(), limits, is_fallback })
     }
 
     /// Whether the checkpoint has no template, and conversations are written as `User: ...` and `Assistant: ...`
@@ -126,8 +128,8 @@ impl ChatTemplate {
     }
 
     /// The template for ordinary chat, as Jinja.
-    pub fn source(&self) -> String {
-        self.environment.get_template(DEFAULT).map(|template| template.source().to_owned()).unwrap_or_default()
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// All templates, for what they show of the model's chat format.
@@ -152,18 +154,8 @@ impl ChatTemplate {
             _ => self.environment.get_template(DEFAULT).expect("`new` makes sure of a default template"),
         };
         let variables = self.variables(input);
-        // A thread of its own keeps the rest of the process safe from what a template can do to the engine (2.24): it
-        // panics on some slices with a negative step, such as `[][::-1]`, and frees nested values recursively.
         let stack_size = usize::try_from(self.limits.steps).unwrap_or(usize::MAX).saturating_mul(STACK_BYTES_PER_STEP);
-        let thread =
-            std::thread::Builder::new().name("template".to_owned()).stack_size(stack_size.max(MIN_STACK_BYTES));
-        std::thread::scope(|scope| {
-            let rendering = thread
-                .spawn_scoped(scope, move || self.render_here(&template, variables))
-                .map_err(|error| TemplateError::Failed(format!("no thread to render it: {error}")))?;
-            let gave_up = |_| Err(TemplateError::Failed("the template engine gave up on an expression".to_owned()));
-            rendering.join().unwrap_or_else(gave_up)
-        })
+        on_own_stack(stack_size.max(MIN_STACK_BYTES), || self.render_here(&template, variables))
     }
 
     fn render_here(&self, template: &minijinja::Template, variables: Variables) -> Result<String, TemplateError> {
@@ -195,27 +187,59 @@ impl ChatTemplate {
         let mut source = error.source();
         while let Some(cause) = source {
             if let Some(RaisedException(message)) = cause.downcast_ref() {
-                return TemplateError::Raised(message.clone());
+                return TemplateError::Raised(message.chars().take(MAX_RAISED_CHARS).collect());
             }
             source = cause.source();
         }
         match error.kind() {
             ErrorKind::OutOfFuel => TemplateError::TooManySteps { limit: self.limits.steps },
-            _ => TemplateError::Failed(describe(error)),
+            _ => TemplateError::Failed(describe(error).chars().take(MAX_RAISED_CHARS).collect()),
         }
     }
 }
 
 /// What a template sees, by name.
-type Variables = std::collections::BTreeMap<String, minijinja::Value>;
+type Variables = BTreeMap<String, minijinja::Value>;
+
+/// Runs `work` on a thread of its own, which keeps the rest of the process safe from what a template can do to the engine
+/// (2.24): it panics on some slices with a negative step, such as `[][::-1]`, and takes nested values apart recursively.
+fn on_own_stack<T: Send>(
+    stack_size: usize,
+    work: impl FnOnce() -> Result<T, TemplateError> + Send,
+) -> Result<T, TemplateError> {
+    let thread = std::thread::Builder::new().name("template".to_owned()).stack_size(stack_size);
+    std::thread::scope(|scope| {
+        let working = thread
+            .spawn_scoped(scope, move || guarded(work))
+            .map_err(|error| TemplateError::Failed(format!("no thread to run it: {error}")))?;
+        let gave_up = || Err(TemplateError::Failed("the template engine gave up on an expression".to_owned()));
+        working.join().ok().and_then(Result::ok).unwrap_or_else(gave_up)
+    })
+}
+
+/// An environment with all templates of a checkpoint.
+fn compiled(
+    templates: &BTreeMap<String, String>,
+    limits: TemplateLimits,
+) -> Result<Environment<'static>, TemplateError> {
+    let mut environment = environment(limits);
+    for (name, source) in templates {
+        let source = template_rewrite::rewritten(&plain_generation_blocks(source)).map_err(TemplateError::Syntax)?;
+        environment
+            .add_template_owned(name.clone(), source)
+            .map_err(|error| TemplateError::Syntax(describe(&error)))?;
+    }
+    Ok(environment)
+}
 
 fn environment(limits: TemplateLimits) -> Environment<'static> {
     let mut environment = Environment::new();
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
+    environment.set_trim_blocks(WHITESPACE.trim_blocks);
+    environment.set_lstrip_blocks(WHITESPACE.lstrip_blocks);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_fuel(Some(limits.steps));
+    template_room::install(&mut environment);
     template_python::install(&mut environment);
     environment
 }

@@ -8,6 +8,8 @@ use minijinja::{Environment, Error, ErrorKind, Output, State, Value, escape_form
 use minijinja_contrib::pycompat;
 use serde_json::Value as Json;
 
+use super::template_room::{self, Text};
+
 /// How deep a value may nest to be printed; the rendering thread's stack is the limit.
 const MAX_DEPTH: usize = 128;
 
@@ -22,10 +24,13 @@ pub(super) struct RaisedException(pub(super) String);
 /// Adds all of it to an environment.
 pub(super) fn install(environment: &mut Environment<'static>) {
     environment.set_formatter(print);
-    environment.set_unknown_method_callback(pycompat::unknown_method_callback);
+    environment.set_unknown_method_callback(|state, value, method, args| {
+        template_room::check_method(state, value, method, args)?;
+        pycompat::unknown_method_callback(state, value, method, args)
+    });
     environment.add_filter("tojson", to_json);
     environment.add_filter("from_json", from_json);
-    environment.add_filter("string", |value: &Value| to_text(value));
+    environment.add_filter("string", |state: &State, value: &Value| to_text(value).and_then(|text| spent(state, text)));
     environment.add_filter("trim", trim);
     environment.add_test("iterable", is_iterable);
     environment.add_function("raise_exception", raise_exception);
@@ -50,14 +55,24 @@ fn strftime_now(pattern: &str) -> Result<String, Error> {
 /// Prints a value as Python's `str` does; strings and numbers are the same in both worlds.
 fn print(output: &mut Output, state: &State, value: &Value) -> Result<(), Error> {
     match value.kind() {
-        ValueKind::String | ValueKind::Number | ValueKind::Undefined => escape_formatter(output, state, value),
-        _ => Ok(output.write_str(&to_text(value)?)?),
+        ValueKind::String => {
+            template_room::check_text(state, value.as_str().map(str::len))?;
+            escape_formatter(output, state, value)
+        }
+        ValueKind::Number | ValueKind::Undefined => escape_formatter(output, state, value),
+        _ => Ok(output.write_str(&spent(state, to_text(value)?)?)?),
     }
 }
 
+/// `text`, counted.
+fn spent(state: &State, text: String) -> Result<String, Error> {
+    template_room::spend(state, text.len())?;
+    Ok(text)
+}
+
 /// `str(value).strip(chars)`: of anything, since templates trim contents that are lists of parts.
-fn trim(value: &Value, chars: Option<&str>) -> Result<String, Error> {
-    let text = to_text(value)?;
+fn trim(state: &State, value: &Value, chars: Option<&str>) -> Result<String, Error> {
+    let text = spent(state, to_text(value)?)?;
     Ok(match chars {
         Some(chars) => text.trim_matches(|char| chars.contains(char)).to_owned(),
         None => text.trim().to_owned(),
@@ -74,9 +89,9 @@ fn to_text(value: &Value) -> Result<String, Error> {
     match value.as_str() {
         Some(text) => Ok(text.to_owned()),
         None => {
-            let mut text = String::new();
+            let mut text = Text::new();
             write_repr(&mut text, value, 0)?;
-            Ok(text)
+            Ok(text.0)
         }
     }
 }
@@ -89,51 +104,52 @@ fn check_depth(depth: usize) -> Result<(), Error> {
 }
 
 /// Python's `repr(value)`.
-fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+fn write_repr(out: &mut Text, value: &Value, depth: usize) -> Result<(), Error> {
     check_depth(depth)?;
     match value.kind() {
-        ValueKind::None => out.push_str("None"),
-        ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::None => out.put("None"),
+        ValueKind::Bool => out.put(if value.is_true() { "True" } else { "False" }),
         ValueKind::String => write_repr_of_text(out, value.as_str().unwrap_or_default()),
         ValueKind::Seq | ValueKind::Iterable => {
-            out.push('[');
+            out.put("[")?;
             for (place, item) in value.try_iter()?.enumerate() {
-                out.push_str(if place > 0 { ", " } else { "" });
+                out.put(if place > 0 { ", " } else { "" })?;
                 write_repr(out, &item, depth + 1)?;
             }
-            out.push(']');
+            out.put("]")
         }
         ValueKind::Map => {
-            out.push('{');
+            out.put("{")?;
             for (place, key) in value.try_iter()?.enumerate() {
-                out.push_str(if place > 0 { ", " } else { "" });
+                out.put(if place > 0 { ", " } else { "" })?;
                 write_repr(out, &key, depth + 1)?;
-                out.push_str(": ");
+                out.put(": ")?;
                 write_repr(out, &value.get_item(&key)?, depth + 1)?;
             }
-            out.push('}');
+            out.put("}")
         }
-        _ => out.push_str(&value.to_string()),
+        _ => out.put(&value.to_string()),
     }
-    Ok(())
 }
 
 /// Python prefers single quotes, unless only they would need escaping.
-fn write_repr_of_text(out: &mut String, text: &str) {
+fn write_repr_of_text(out: &mut Text, text: &str) -> Result<(), Error> {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    out.push(quote);
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push(quote);
     for char in text.chars() {
         match char {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\\' => out.push_str("\\\\"),
-            char if char == quote => out.extend(['\\', char]),
-            char if char.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(char))),
-            char => out.push(char),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\\' => quoted.push_str("\\\\"),
+            char if char == quote => quoted.extend(['\\', char]),
+            char if char.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(char))),
+            char => quoted.push(char),
         }
     }
-    out.push(quote);
+    quoted.push(quote);
+    out.put(&quoted)
 }
 
 /// A value from its JSON text, as some templates want the arguments of tool calls.
@@ -144,7 +160,7 @@ fn from_json(text: &str) -> Result<Value, Error> {
 }
 
 /// `json.dumps(value, ensure_ascii, indent, separators, sort_keys)` with the defaults `transformers` sets.
-fn to_json(value: &Value, ensure_ascii: Option<bool>, kwargs: Kwargs) -> Result<Value, Error> {
+fn to_json(state: &State, value: &Value, ensure_ascii: Option<bool>, kwargs: Kwargs) -> Result<Value, Error> {
     let ensure_ascii = match ensure_ascii {
         Some(given) => given,
         None => kwargs.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false),
@@ -161,13 +177,13 @@ fn to_json(value: &Value, ensure_ascii: Option<bool>, kwargs: Kwargs) -> Result<
     };
     let sort_keys = kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false);
     kwargs.assert_all_used()?;
-    let mut writer = JsonWriter { out: String::new(), ensure_ascii, indent, item, key, sort_keys };
+    let mut writer = JsonWriter { out: Text::new(), ensure_ascii, indent, item, key, sort_keys };
     writer.value(value, 0)?;
-    Ok(Value::from_safe_string(writer.out))
+    Ok(Value::from_safe_string(spent(state, writer.out.0)?))
 }
 
 struct JsonWriter {
-    out: String,
+    out: Text,
     ensure_ascii: bool,
     /// Blanks for each level, each item on a line of its own.
     indent: Option<usize>,
@@ -181,72 +197,71 @@ impl JsonWriter {
     fn value(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
         check_depth(depth)?;
         match value.kind() {
-            ValueKind::Undefined | ValueKind::None => self.out.push_str("null"),
+            ValueKind::Undefined | ValueKind::None => self.out.put("null"),
             ValueKind::String => self.text(value.as_str().unwrap_or_default()),
             ValueKind::Seq | ValueKind::Iterable => {
                 let items: Vec<Value> = value.try_iter()?.collect();
-                self.items('[', ']', depth, &items, |writer, item| writer.value(item, depth + 1))?;
+                self.items("[", "]", depth, &items, |writer, item| writer.value(item, depth + 1))
             }
             ValueKind::Map => {
                 let mut keys: Vec<Value> = value.try_iter()?.collect();
                 if self.sort_keys {
                     keys.sort();
                 }
-                self.items('{', '}', depth, &keys, |writer, key| {
-                    writer.text(&key.to_string());
-                    writer.out.push_str(&writer.key.clone());
+                self.items("{", "}", depth, &keys, |writer, key| {
+                    writer.text(&key.to_string())?;
+                    writer.out.put(&writer.key)?;
                     writer.value(&value.get_item(key)?, depth + 1)
-                })?;
+                })
             }
-            ValueKind::Bool => self.out.push_str(if value.is_true() { "true" } else { "false" }),
-            _ => self.out.push_str(&value.to_string()),
+            ValueKind::Bool => self.out.put(if value.is_true() { "true" } else { "false" }),
+            _ => self.out.put(&value.to_string()),
         }
-        Ok(())
     }
 
     fn items(
         &mut self,
-        open: char,
-        close: char,
+        open: &str,
+        close: &str,
         depth: usize,
         items: &[Value],
         mut write: impl FnMut(&mut Self, &Value) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.out.push(open);
+        self.out.put(open)?;
         for (place, item) in items.iter().enumerate() {
             if place > 0 {
-                self.out.push_str(&self.item.clone());
+                self.out.put(&self.item)?;
             }
-            self.new_line(depth + 1);
+            self.new_line(depth + 1)?;
             write(self, item)?;
         }
         if !items.is_empty() {
-            self.new_line(depth);
+            self.new_line(depth)?;
         }
-        self.out.push(close);
-        Ok(())
+        self.out.put(close)
     }
 
-    fn new_line(&mut self, depth: usize) {
-        if let Some(indent) = self.indent {
-            self.out.push('\n');
-            self.out.extend(std::iter::repeat_n(' ', indent * depth));
+    fn new_line(&mut self, depth: usize) -> Result<(), Error> {
+        match self.indent {
+            Some(indent) => self.out.put(&format!("\n{}", " ".repeat(indent * depth))),
+            None => Ok(()),
         }
     }
 
-    fn text(&mut self, text: &str) {
+    fn text(&mut self, text: &str) -> Result<(), Error> {
         let quoted = Json::from(text).to_string();
         if !self.ensure_ascii {
-            return self.out.push_str(&quoted);
+            return self.out.put(&quoted);
         }
         for char in quoted.chars() {
             if char.is_ascii() {
-                self.out.push(char);
+                self.out.put(char.encode_utf8(&mut [0; 4]))?;
                 continue;
             }
             for unit in char.encode_utf16(&mut [0; 2]) {
-                self.out.push_str(&format!("\\u{unit:04x}"));
+                self.out.put(&format!("\\u{unit:04x}"))?;
             }
         }
+        Ok(())
     }
 }

@@ -11,6 +11,8 @@ use serde_json::Value;
 use super::json_file;
 use super::template::{DEFAULT, TemplateError};
 use super::tokenizer::Tokenizer;
+use crate::files::text_of;
+use taper_models::weights::file::{self, MAX_CONFIG_BYTES};
 use taper_models::weights::gguf::{Array, Gguf, GgufError};
 
 /// Templates by name, and the special tokens by the names templates use (`bos_token`, `eos_token`, ...).
@@ -52,7 +54,7 @@ impl TemplateSources {
         special_tokens.extend(other_special_tokens(&config));
         let mut sources = Self { special_tokens, ..Self::default() };
         let path = dir.join("chat_template.jinja");
-        match std::fs::read_to_string(&path) {
+        match file::read(&path, MAX_CONFIG_BYTES).and_then(text_of) {
             Ok(template) => drop(sources.templates.insert(DEFAULT.to_owned(), template)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 sources.add_json(&config["chat_template"]);

@@ -9,12 +9,17 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::gguf_vocab::GgufVocab;
+use super::guard::guarded;
 use super::library::Library;
 use super::special_tokens::SpecialTokens;
 use super::spm::Spm;
 use super::token_table::{TokenKind, TokenTable};
-use super::{bpe, json_file};
+use super::{bpe, json_file, tokenizer_check};
+use taper_models::weights::file::{self, brief, brief_message};
 use taper_models::weights::gguf::{Gguf, GgufError};
+
+/// Bytes of a `tokenizer.json` that are read; that of 262,144 tokens with their merges has 33 MB.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Why a tokenizer could not be loaded or used.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +47,11 @@ pub enum TokenizerError {
     Io { path: PathBuf, source: io::Error },
     #[error("{path} is not valid: {what}")]
     Invalid { path: PathBuf, what: String },
+    #[error(
+        "{path}: the tokenizer has {tokens} tokens, but the model's embedding table {rows} rows: token {id} ({token}) has \
+         none; tokenizer and weights do not belong together"
+    )]
+    BeyondTable { path: PathBuf, tokens: usize, rows: usize, id: u32, token: String },
     #[error("the tokenizer's decoder is not supported: {0}")]
     Decoder(String),
     #[error("the vocabulary's special tokens cannot be searched for: {0}")]
@@ -98,20 +108,37 @@ impl Tokenizer {
     /// When `tokenizer.json` is missing or not understood.
     pub fn from_dir(dir: &Path) -> Result<Self, TokenizerError> {
         let path = dir.join("tokenizer.json");
-        let bytes = std::fs::read(&path).map_err(|source| match source.kind() {
+        let bytes = file::read(&path, MAX_BYTES).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => TokenizerError::Missing { dir: dir.to_owned() },
             _ => TokenizerError::Io { path: path.clone(), source },
         })?;
-        let invalid = |what: String| TokenizerError::Invalid { path: path.clone(), what };
-        let mut library = tokenizers::Tokenizer::from_bytes(bytes).map_err(|error| invalid(error.to_string()))?;
+        Self::from_json(&path, &bytes, named_token(dir, "bos_token")?, named_token(dir, "eos_token")?)
+    }
+
+    /// Builds the tokenizer of a `tokenizer.json` with this content, which errors call `path`. `bos` and `eos` are the
+    /// spellings of the tokens that begin and end a text.
+    ///
+    /// # Errors
+    /// When the content is not understood, or is out of all bounds.
+    pub fn from_json(
+        path: &Path,
+        bytes: &[u8],
+        bos: Option<String>,
+        eos: Option<String>,
+    ) -> Result<Self, TokenizerError> {
+        let invalid = |what: String| TokenizerError::Invalid { path: path.to_owned(), what: brief_message(what) };
+        tokenizer_check::check(bytes).map_err(invalid)?;
+        let mut library = guarded(|| tokenizers::Tokenizer::from_bytes(bytes))
+            .map_err(|panic| invalid(format!("its parts contradict each other ({panic})")))?
+            .map_err(|error| invalid(error.to_string()))?;
         // Lengths are the engine's business: a prompt is never cut or padded silently.
         library.with_truncation(None).map_err(|error| invalid(error.to_string()))?;
         library.with_padding(None);
-        let library = Library::new(library);
-        let (prefix, suffix) = library.around_text()?;
-        let bos = named_token(dir, "bos_token")?.and_then(|token| library.id(&token));
-        let eos = named_token(dir, "eos_token")?.and_then(|token| library.id(&token));
-        let (tokens, strips_first_space) = library.token_table()?;
+        let library = Library::new(library)?;
+        let (prefix, suffix) = library.around_text().map_err(|error| invalid(error.to_string()))?;
+        let bos = bos.and_then(|token| library.id(&token));
+        let eos = eos.and_then(|token| library.id(&token));
+        let (tokens, strips_first_space) = library.token_table().map_err(|error| invalid(error.to_string()))?;
         let special = SpecialTokens { bos, eos, prefix, suffix, ..SpecialTokens::default() }.complete(&tokens);
         Ok(Self { encoder: Encoder::Library(Box::new(library)), tokens, special, strips_first_space })
     }
@@ -145,7 +172,7 @@ impl Tokenizer {
         add_bos: bool,
     ) -> Result<Self, TokenizerError> {
         let special = vocab.special_tokens(add_bos)?.complete(&tokens);
-        let encoder = Encoder::Library(Box::new(Library::new(library)));
+        let encoder = Encoder::Library(Box::new(Library::new(library)?));
         Ok(Self { encoder, tokens, special, strips_first_space: false })
     }
 
@@ -216,6 +243,29 @@ impl Tokenizer {
     /// The tokens with a role.
     pub fn special_tokens(&self) -> &SpecialTokens {
         &self.special
+    }
+
+    /// Checks that the model has an embedding for whatever text can become; `rows` is how many it has.
+    ///
+    /// Control tokens beyond the table are let pass: Gemma's text models come with the image token of the larger ones.
+    /// Text that spells one of them is refused with its request.
+    ///
+    /// # Errors
+    /// With both numbers, and the first token that has no embedding.
+    pub fn check_fits(&self, rows: usize, path: &Path) -> Result<(), TokenizerError> {
+        let around = self.special.prefix.iter().chain(&self.special.suffix).copied();
+        let text = self
+            .tokens
+            .ids()
+            .filter(|id| !matches!(self.tokens.kind(*id), TokenKind::Control | TokenKind::Unused | TokenKind::Unknown));
+        match around.chain(text).find(|id| *id as usize >= rows) {
+            None => Ok(()),
+            Some(id) => {
+                let token = brief(String::from_utf8_lossy(self.token_bytes(id)));
+                let tokens = self.tokens.len();
+                Err(TokenizerError::BeyondTable { path: path.to_owned(), tokens, rows, id, token })
+            }
+        }
     }
 
     /// Whether a text is given a begin token when encoded with special tokens.
