@@ -35,7 +35,8 @@ fn said(entry: &Value, folder: &Path) -> Result<String, String> {
     let output = bounded.output().expect("timeout runs");
     let text = stderr(&output);
     let error = text.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or_default();
-    if output.status.code() != Some(1) || error.is_empty() || text.contains("panicked") {
+    let is_refused = matches!(output.status.code(), Some(1 | 5));
+    if !is_refused || error.is_empty() || text.contains("panicked") {
         return Err(format!("{name} ended with {:?}: {text}", output.status.code()));
     }
     // Other lines of the message, if it has any.

@@ -152,11 +152,12 @@ fn a_grammar_of_more_than_a_mebibyte_is_refused_before_it_is_read() {
     assert_eq!(error.to_string(), "it has 1048577 bytes; at most 1048576 are taken");
 }
 
-/// A model that opens its thoughts itself may do so, or answer at once.
+/// A model that opens its thoughts itself may do so, or answer at once. The start is one token, as with real models.
 #[test]
 fn thoughts_may_come_before_the_grammar_or_not() {
     let tokenizer = tokenizer();
-    let thoughts = || Thoughts { start: Some("<think>".to_owned()), end: "</think>".to_owned(), budget: None };
+    let start = (0..tokenizer.vocab_size() as u32).find(|id| tokenizer.token_bytes(*id) == b"q").expect("a letter");
+    let thoughts = || Thoughts { start: Some("q".to_owned()), end: "</think>".to_owned(), budget: None };
     let options = EncodeOptions { add_special: false, parse_special: false };
     let grammar = Grammar::Choice(vec!["yes".to_owned()]);
 
@@ -168,7 +169,7 @@ fn thoughts_may_come_before_the_grammar_or_not() {
     assert_eq!(at_once.as_deref(), Some("yes"));
 
     let mut guided = guide(&tokenizer, Some(thoughts()), Some(&grammar));
-    for token in tokenizer.encode("<think>no</think>", options).unwrap() {
+    for token in [vec![start], tokenizer.encode("no</think>", options).unwrap()].concat() {
         assert!(allowed(&mut guided, &tokenizer).contains(&token));
         guided.accept(token).unwrap();
     }

@@ -8,7 +8,7 @@ use taper_server::capacity::bytes;
 use taper_server::settings::Settings;
 use taper_server::store::cache::HubCache;
 use taper_server::store::name::{HubName, ModelName};
-use taper_server::store::remove::{Removal, plan_removal};
+use taper_server::store::remove::plan_removal;
 use taper_server::store::resolve::NotHere;
 
 use super::model::named;
@@ -30,7 +30,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     if !settings.yes {
         confirm()?;
     }
-    let removed = remove(planned, &cache)?;
+    let removed = remove(planned.into_iter().map(|(name, _)| name), &cache)?;
     report(&removed, settings.json)
 }
 
@@ -62,9 +62,9 @@ fn confirm() -> Result<()> {
     Ok(())
 }
 
-fn remove(planned: Vec<(HubName, Removal)>, cache: &HubCache) -> Result<Vec<(HubName, u64)>> {
+fn remove(names: impl Iterator<Item = HubName>, cache: &HubCache) -> Result<Vec<(HubName, u64)>> {
     let mut removed = Vec::new();
-    for (name, first) in planned {
+    for name in names {
         // Planned anew: two names may share files, which go with the last of them, and the question may have stood long.
         let removal = match plan_removal(&name, cache) {
             Ok(removal) => removal,
@@ -74,9 +74,6 @@ fn remove(planned: Vec<(HubName, Removal)>, cache: &HubCache) -> Result<Vec<(Hub
             }
             Err(error) => return Err(error).with_context(|| format!("{name} cannot be removed")),
         };
-        if removal.bytes > first.bytes {
-            bail!("{name} has grown since it was asked about; nothing more was removed");
-        }
         removal.carry_out()?;
         removed.push((name, removal.bytes));
     }

@@ -143,7 +143,7 @@ impl Lexer<'_> {
         match (is_empty, negated) {
             (true, true) => Ok("/(?s:.)/".to_owned()),
             (true, false) => Err(self.error("a class is empty")),
-            (false, _) => Ok(class + "]/"),
+            (false, _) => Ok(format!("{class}]/")),
         }
     }
 
@@ -252,7 +252,7 @@ impl Parser<'_> {
                 Some(Token::Or | Token::Close) | None => break,
             };
             self.place += 1;
-            items.push(item + &self.repeats());
+            items.push(format!("{item}{}", self.repeats()));
         }
         Ok(if items.is_empty() { "\"\"".to_owned() } else { items.join(" ") })
     }

@@ -80,8 +80,7 @@ struct Choice {
     ended: Option<(String, FinishReason)>,
     /// Tokens whose text has not been sent yet, each with where it begins in the text.
     scored: Vec<(usize, ScoredToken)>,
-    /// Bytes of all tokens, and of them those that no stop string has.
-    num_bytes: usize,
+    /// Bytes of the text that no stop string has.
     num_text_bytes: usize,
     /// `None` once sent, or where nobody asked.
     prompt_logprobs: Option<Vec<TokenLogprobs>>,
@@ -224,7 +223,6 @@ impl Choice {
             reader: reading.as_ref().map(Reading::reader),
             ended: None,
             scored: Vec::new(),
-            num_bytes: 0,
             num_text_bytes: 0,
             prompt_logprobs,
             done: false,
@@ -250,9 +248,9 @@ impl Choice {
                     self.prompt_logprobs.get_or_insert_default().extend(logprobs);
                 }
                 Some(Event::Token { id, logprobs, .. }) => {
-                    if self.output.is_some() {
+                    if let Some(output) = &self.output {
                         let token = logprobs.map(|logprobs| ScoredToken { id, logprobs });
-                        self.scored.extend(token.map(|token| (self.num_bytes, token)));
+                        self.scored.extend(token.map(|token| (output.num_bytes(), token)));
                     }
                     let text = self.take_token(id, service);
                     if let Some(logged) = &mut self.logged {
@@ -280,7 +278,6 @@ impl Choice {
     fn take_token(&mut self, id: u32, service: &Service) -> String {
         let Some(output) = &mut self.output else { return String::new() };
         let step = output.push(id);
-        self.num_bytes += if service.tokenizer.is_special(id) { 0 } else { service.tokenizer.token_bytes(id).len() };
         self.num_text_bytes += step.text.len();
         self.count_token(service);
         if step.stopped_by.is_some() {

@@ -70,7 +70,8 @@ impl ModelName {
         if text.is_empty() {
             return Err(NameError::Empty);
         }
-        if path.exists() {
+        // A link that leads nowhere is a file of the user's as well, and opening it says what is wrong with it.
+        if path.symlink_metadata().is_ok() {
             return Ok(Self::Path(path));
         }
         HubName::parse(text, std::env::var("HF_ENDPOINT").ok().as_deref()).map(Self::Hub)

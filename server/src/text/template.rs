@@ -95,7 +95,8 @@ pub struct ChatInput<'a> {
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
-    source: String,
+    /// By name, as they were written: what the environment has is rewritten.
+    sources: BTreeMap<String, String>,
     special_tokens: Vec<(String, String)>,
     limits: TemplateLimits,
     is_fallback: bool,
@@ -111,14 +112,15 @@ impl ChatTemplate {
         let fallback = BTreeMap::from([(DEFAULT.to_owned(), FALLBACK.to_owned())]);
         let is_fallback = sources.templates.is_empty();
         let templates = if is_fallback { &fallback } else { &sources.templates };
-        let Some(source) = templates.get(DEFAULT).cloned() else {
+        if !templates.contains_key(DEFAULT) {
             let names: Vec<_> = templates.keys().collect();
             return Err(TemplateError::Source(format!(
                 "there are templates named {names:?}, but none named {DEFAULT:?}"
             )));
-        };
+        }
         let environment = on_own_stack(COMPILER_STACK_BYTES, || compiled(templates, limits))?;
-        Ok(Self { environment, source, special_tokens: sources.special_tokens.clone(), limits, is_fallback })
+        let (sources, special_tokens) = (templates.clone(), sources.special_tokens.clone());
+        Ok(Self { environment, sources, special_tokens, limits, is_fallback })
     }
 
     /// Whether the checkpoint has no template, and conversations are written as `User: ...` and `Assistant: ...`
@@ -129,12 +131,12 @@ impl ChatTemplate {
 
     /// The template for ordinary chat, as Jinja.
     pub fn source(&self) -> &str {
-        &self.source
+        &self.sources[DEFAULT]
     }
 
     /// All templates, for what they show of the model's chat format.
     pub fn sources(&self) -> String {
-        self.environment.templates().map(|(_, template)| template.source().to_owned()).collect::<Vec<_>>().join("\n")
+        self.sources.values().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
     /// Stop strings that the form needs besides the model's own end tokens.
