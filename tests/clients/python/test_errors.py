@@ -48,8 +48,8 @@ def test_a_value_outside_its_range(tiny):
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "wizard", "content": "Hello"}]}, "messages[0].role"),
         ({"logit_bias": {"99999999": 1}}, "logit_bias"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"tools": [{"type": "function", "function": {"name": "no spaces"}}]}, "tools[0].function.name"),
     ],
 )
 def test_the_field_is_named(tiny, fields, param):
