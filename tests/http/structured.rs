@@ -136,6 +136,13 @@ fn what_cannot_be_followed_is_refused_with_the_place() {
 }
 
 #[test]
+fn a_form_whose_tokens_are_banned_is_the_clients_mistake() {
+    let body = with(with(chat(0), "guided_choice", json!(["y"])), "logit_bias", json!([["y", false]]));
+    let error = shared().post(CHAT, &body).error(400);
+    assert!(error["message"].as_str().unwrap().contains("no token is left"), "{error}");
+}
+
+#[test]
 fn two_forms_at_once_are_refused() {
     let body = with(with(chat(0), "guided_regex", json!("a")), "json_schema", schema());
     let error = shared().post(CHAT, &body).error(400);

@@ -558,7 +558,7 @@ fn a_constraint_that_fails_ends_only_its_own_request() {
     let constraint = NoThirds { forced: Vec::new(), rest: 0 };
     let failing = engine.submit_constrained(greedy(prompt(3), 5), Some(Box::new(constraint))).expect("accepted");
     let other = engine.submit(greedy(prompt(3), 5)).expect("accepted");
-    assert_eq!(collect(failing).1, FinishReason::Error("the constraint on the answer failed: spent".into()));
+    assert_eq!(collect(failing).1, FinishReason::Impossible("the constraint on the answer failed: spent".into()));
     assert_eq!(collect(other).1, FinishReason::Length);
     stop(&engine, thread);
 }

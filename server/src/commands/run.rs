@@ -234,7 +234,9 @@ impl Talk<'_> {
         show("\n")?;
         text.pop(); // the line's end is the terminal's, not the answer's
         let stopped = match reason {
-            FinishReason::Error(message) => bail!("the answer ended early: {message}"),
+            FinishReason::Error(message) | FinishReason::Impossible(message) => {
+                bail!("the answer ended early: {message}")
+            }
             _ if stopped => None,
             FinishReason::Stop { .. } | FinishReason::Complete => None,
             FinishReason::Cancelled => Some("Ctrl-C".to_owned()),

@@ -27,6 +27,8 @@ pub enum FinishReason {
     Length,
     /// The caller cancelled or dropped its handle.
     Cancelled,
+    /// The request's own rules (bans, `min_tokens`, a grammar) leave no token to choose; the message says so.
+    Impossible(String),
     /// The request cannot go on; the message says why.
     Error(String),
 }
@@ -34,7 +36,7 @@ pub enum FinishReason {
 impl FinishReason {
     /// Whether the request failed.
     pub fn is_error(&self) -> bool {
-        matches!(self, Self::Error(_))
+        matches!(self, Self::Error(_) | Self::Impossible(_))
     }
 }
 

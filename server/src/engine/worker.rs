@@ -188,7 +188,8 @@ impl<R: ModelRunner> Worker<R> {
         let request = self.requests.get_mut(&id).expect("every sequence has its request");
         let sample = match request.sampler.sample(row, sequence.tokens(), sequence.banned_tokens()) {
             Ok(sample) => sample,
-            Err(error) => return Some(FinishReason::Error(error.to_string())),
+            Err(error @ SampleError::NotFinite) => return Some(FinishReason::Error(error.to_string())),
+            Err(error) => return Some(FinishReason::Impossible(error.to_string())),
         };
         request.first_token.get_or_insert_with(Instant::now);
         let forced = request.sampler.forced().into_iter().map(|token| Sample { token, logprobs: None });

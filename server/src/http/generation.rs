@@ -367,6 +367,7 @@ impl Choice {
         let delta = match (self.ended.take(), rest, reason) {
             (Some((text, reason)), ..) => self.last(index, &text, scored, reason, service),
             (None, _, engine::FinishReason::Error(message)) => Delta::Failed(service.failed(message)),
+            (None, _, engine::FinishReason::Impossible(message)) => Delta::Failed(ApiError::invalid(message)),
             (None, _, engine::FinishReason::Cancelled) => {
                 Delta::Failed(service.failed("the request was cancelled".to_owned()))
             }
