@@ -137,6 +137,11 @@ fn longest(limit: usize, fits: impl Fn(usize) -> bool) -> usize {
     low
 }
 
+/// A number of things in words: `1 file`, `2 files`.
+pub fn plural(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// `1.5 GiB` for people.
 pub fn bytes(count: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];

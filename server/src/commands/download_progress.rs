@@ -1,7 +1,7 @@
 //! Progress of a download on standard error: a bar on a terminal, else a line at every tenth.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use taper_server::capacity::bytes;
+use taper_server::capacity::{bytes, plural};
 use taper_server::hub::Event;
 
 /// What was told so far.
@@ -60,7 +60,7 @@ impl DownloadProgress {
         }
         self.tenths = self.tenths_of(present);
         let continued = if present > 0 { format!(", {} of it here already", bytes(present)) } else { String::new() };
-        let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+        let files = plural(files, "file");
         self.say(&format!("downloading {}: {files}, {}{continued}", self.name, bytes(total)));
     }
 

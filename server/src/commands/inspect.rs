@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use taper_models::spec::{AttentionSpec, DecoderSpec};
 use taper_models::weights::{Format, TensorEntry};
-use taper_server::capacity::{self, bytes};
+use taper_server::capacity::{self, bytes, plural};
 use taper_server::loading::Opened;
 use taper_server::settings::{KvCacheDtype, Settings};
 
@@ -265,10 +265,6 @@ fn count(number: usize) -> String {
         1_000_000..1_000_000_000 => format!("{:.1} M", value / 1e6),
         _ => format!("{:.2} B", value / 1e9),
     }
-}
-
-fn plural(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 fn tensor_types(opened: &Opened) -> Vec<TensorType> {

@@ -17,7 +17,7 @@ mod with_hub {
     use std::io::Write;
 
     use anyhow::bail;
-    use taper_server::capacity::bytes;
+    use taper_server::capacity::{bytes, plural};
     use taper_server::hub::{Limits, PullError, PullRequest, Pulled, pull};
     use taper_server::store::cache::HubCache;
     use taper_server::store::name::{HubName, ModelName};
@@ -61,8 +61,8 @@ mod with_hub {
 
     fn in_words(pulled: &Pulled) -> String {
         let Pulled { name, commit, downloaded, path, .. } = pulled;
-        let (commit, files) = (&commit[..commit.len().min(12)], pulled.files.len());
-        let held = format!("{} in {files} file{}", bytes(pulled.bytes), if files == 1 { "" } else { "s" });
+        let commit = &commit[..commit.len().min(12)];
+        let held = format!("{} in {}", bytes(pulled.bytes), plural(pulled.files.len(), "file"));
         match downloaded {
             0 => format!("{name} is up to date: commit {commit}, {held}, {}", path.display()),
             _ => format!("{name} is here: commit {commit}, {held}, {}", path.display()),

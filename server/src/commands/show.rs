@@ -7,7 +7,7 @@ use serde::Serialize;
 use taper_server::capacity::bytes;
 use taper_server::settings::Settings;
 use taper_server::store::cache::HubCache;
-use taper_server::store::name::{ModelName, without_alias};
+use taper_server::store::name::ModelName;
 use taper_server::store::resolve::resolve_local;
 
 use super::inspect::{Report, print};
@@ -48,8 +48,7 @@ struct Facts {
 impl Facts {
     fn new(settings: &Settings) -> Result<Self> {
         let name = named(&settings.model, settings)?;
-        let means =
-            |text: &str| named(without_alias(text, &settings.aliases), settings).is_ok_and(|other| other == name);
+        let means = |alias: &str| named(alias, settings).is_ok_and(|other| other == name);
         let aliases = settings.aliases.keys().filter(|alias| means(alias)).cloned().collect();
         let name = match name {
             ModelName::Path(path) => {

@@ -72,7 +72,8 @@ pub fn toolbox(request: &ChatRequest) -> Result<Option<Toolbox>, ApiError> {
                     return Err(ApiError::invalid_param("tool_choice", message));
                 }
                 (ToolMode::Auto, _) => (Choice::Auto, Some(allowed)),
-                (ToolMode::Required, _) => (Choice::Allowed(allowed.clone()), Some(allowed)),
+                // The others are left out, so any of those that stay.
+                (ToolMode::Required, _) => (Choice::Required, Some(allowed)),
             }
         }
     };

@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 
 use crate::store::cache::HubCache;
 use crate::store::name::{HubName, is_file};
-use crate::store::select::{Kind, RepoFile, Selection, select};
+use crate::store::select::{RepoFile, Selection, select};
 use download::{Wanted, download};
 use remote::{Remote, RemoteFile};
 use transfer::Transfers;
@@ -121,11 +121,7 @@ async fn pull_now(request: &PullRequest<'_>, report: &mut Report<'_>) -> Result<
         cache.link(name, &commit, &wanted.file.name, wanted.checksum.etag())?;
     }
     cache.write_ref(name, name.revision(), &commit)?;
-    let directory = cache.snapshot(name, &commit)?;
-    let path = match selection.kind {
-        Kind::Safetensors => directory,
-        Kind::Gguf { .. } => directory.join(&selection.files[0].name),
-    };
+    let path = selection.path_in(&cache.snapshot(name, &commit)?);
     Ok(pulled(name, &commit, &selection.files, need, path))
 }
 

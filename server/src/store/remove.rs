@@ -12,6 +12,7 @@ use super::name::HubName;
 use super::resolve::{NotHere, no_revision};
 use super::scan::{CachedFile, CachedRepo, CachedRevision, bytes_below};
 use super::select::no_such;
+use crate::capacity::plural;
 
 /// What will be removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -130,8 +131,4 @@ fn some(repo: &CachedRepo, chosen: &Chosen, whole: &[&CachedRevision], cache: &H
     files.extend(unused.keys().map(|path| (*path).clone()));
     let directories = whole.iter().map(|revision| revision.dir.clone()).collect();
     Removal { files, directories, bytes: unused.values().sum(), what }
-}
-
-fn plural(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

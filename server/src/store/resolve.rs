@@ -42,10 +42,7 @@ pub fn resolve_local(name: &HubName, cache: &HubCache) -> Result<Local, NotHere>
     if !missing.is_empty() {
         return Err(NotHere::Incomplete { name: name.to_string(), missing: missing.join(", ") });
     }
-    let path = match selection.kind {
-        Kind::Safetensors => revision.dir.clone(),
-        Kind::Gguf { .. } => revision.dir.join(&selection.files[0].name),
-    };
+    let path = selection.path_in(&revision.dir);
     Ok(Local { path, revision, selection })
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Looks at names and sizes only, so that the Hub's listing and a snapshot on disk are judged alike.
 
+use std::path::{Path, PathBuf};
+
 use super::gguf_names::{self, GgufModel, gguf_models};
 use super::name::{HubName, is_file};
 use crate::capacity::bytes;
@@ -54,6 +56,14 @@ impl Selection {
     /// Bytes of all its files.
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
+    }
+
+    /// What is opened, where its files lie in `directory`: that, or the first GGUF file.
+    pub fn path_in(&self, directory: &Path) -> PathBuf {
+        match self.kind {
+            Kind::Safetensors => directory.to_owned(),
+            Kind::Gguf { .. } => directory.join(&self.files[0].name),
+        }
     }
 }
 
