@@ -38,6 +38,8 @@ impl Model {
         max_model_len: Option<usize>,
         progress: &mut Progress,
     ) -> Result<Self, LoadError> {
+        // At once, and not after minutes of reading.
+        Self::check(checkpoint)?;
         let identified = identify(checkpoint)?;
         let max_model_len = max_model_len.unwrap_or(identified.spec.max_position);
         let (names, tied) = (identified.names, identified.spec.tied_embeddings);
@@ -46,6 +48,14 @@ impl Model {
         let decoder = Decoder::load(identified, &mut loader, device, max_model_len)?;
         warn_unused(&loader.unused());
         Ok(Self { decoder, device: device.clone() })
+    }
+
+    /// Whether the checkpoint has every tensor of the model, in the right shape and a type that is computed with. Reads none
+    /// of them.
+    pub fn check(checkpoint: &Checkpoint) -> Result<(), LoadError> {
+        let identified = identify(checkpoint)?;
+        let max_position = identified.spec.max_position;
+        Decoder::load(identified, &mut Loader::checking(&checkpoint.directory), &Device::Cpu, max_position).map(drop)
     }
 
     /// What the checkpoint says about itself.

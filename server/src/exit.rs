@@ -68,6 +68,7 @@ fn of_pull(error: &PullError) -> Option<Exit> {
     Some(match error {
         PullError::NotFound { .. } | PullError::NoRevision { .. } => Exit::NotFound,
         PullError::Select(error) => of_select(error),
+        PullError::Endpoint { .. } => Exit::Usage,
         PullError::UnsafeFile { .. } => Exit::Damaged,
         PullError::Interrupted => Exit::Interrupted,
         // Of this machine, and not of the Hub.
@@ -79,7 +80,7 @@ fn of_pull(error: &PullError) -> Option<Exit> {
 fn of_start(error: &StartError) -> Option<Exit> {
     let is_damaged = match error {
         StartError::Load(error) => of_file(error),
-        StartError::Tokenizer(_) | StartError::Template(_) | StartError::Unsupported(_) => true,
+        StartError::Tokenizer(_) | StartError::Template { .. } | StartError::Unsupported(_) => true,
         _ => false,
     };
     is_damaged.then_some(Exit::Damaged)

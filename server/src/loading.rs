@@ -28,8 +28,8 @@ pub enum StartError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
-    #[error(transparent)]
-    Template(#[from] TemplateError),
+    #[error("{path}: {source}")]
+    Template { path: PathBuf, source: TemplateError },
     #[error("{given}: {source}")]
     GivenTemplate { given: String, source: TemplateError },
     #[error(
@@ -68,6 +68,16 @@ impl Opened {
         let generation = GenerationConfig::of(&checkpoint)?;
         let Identified { family, spec, names } = identified;
         Ok(Self { family, spec, names, cache, generation, checkpoint })
+    }
+
+    /// Whether the model can be run: every tensor is there and of a supported type, and the tokenizer is in order. One
+    /// without a tokenizer can be, by token ids. Reads no weights.
+    pub fn check(&self) -> Result<(), StartError> {
+        Model::check(&self.checkpoint)?;
+        match self.tokenizer() {
+            Ok(_) | Err(TokenizerError::Missing { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Bytes of the weights once loaded.
@@ -151,11 +161,12 @@ impl Opened {
             let text = read_text(path).map_err(|source| StartError::TemplateFile { path: path.clone(), source })?;
             return of_user(text, path.display().to_string());
         }
-        let sources = match &self.checkpoint.format {
-            Format::Gguf(gguf) => TemplateSources::from_gguf(gguf, tokenizer)?,
-            Format::Safetensors { dir, .. } => TemplateSources::from_dir(dir, tokenizer)?,
+        let (sources, path) = match &self.checkpoint.format {
+            Format::Gguf(gguf) => (TemplateSources::from_gguf(gguf, tokenizer), &gguf.path),
+            Format::Safetensors { dir, .. } => (TemplateSources::from_dir(dir, tokenizer), dir),
         };
-        Ok(ChatTemplate::new(&sources, TemplateLimits::default())?)
+        let template = sources.and_then(|sources| ChatTemplate::new(&sources, TemplateLimits::default()));
+        template.map_err(|source| StartError::Template { path: path.clone(), source })
     }
 
     /// What the checkpoint recommends, as a layer below the user's own choices.

@@ -220,14 +220,32 @@ fn what_is_not_here_ends_with_3_and_says_what_is() {
 fn what_cannot_be_meant_ends_with_2() {
     let cache = Cache::new();
     cache.assert_ends(&["inspect", "https://example.com/a.gguf"], 2, "plain addresses are not supported");
-    cache.assert_ends(&["inspect", "tiny/llama@old", "--revision", "main"], 2, "another revision");
+    cache.assert_ends(&["inspect", "tiny/llama@old", "--revision", "main"], 2, "has a revision already");
     cache.assert_ends(&["inspect", "o--o/n"], 2, "owner and name have 1 to 96");
     cache.assert_ends(&["rm"], 2, "no model was given");
 }
 
 #[test]
-fn a_damaged_file_ends_with_5() {
-    Cache::new().assert_ends(&["inspect", "tiny/broken"], 5, "broken-Q4_0.gguf");
+fn a_damaged_file_of_the_cache_ends_with_5_and_the_remedy() {
+    let cache = Cache::new();
+    for command in ["inspect", "bench", "show"] {
+        cache.assert_ends(&[command, "tiny/broken"], 5, "; `taper rm tiny/broken` and `taper pull tiny/broken` bring");
+    }
+}
+
+#[test]
+fn inspect_reports_a_file_that_cannot_be_run_and_ends_with_5() {
+    let cache = Cache::new();
+    let path = cache.cache.root.join("renamed.gguf");
+    let bytes = std::fs::read(tiny("tiny_gguf/llama.gguf")).unwrap();
+    let at = bytes.windows(12).position(|window| window == b"blk.0.attn_q").unwrap();
+    std::fs::write(&path, [&bytes[..at], b"blk.0.attn_x", &bytes[at + 12..]].concat()).unwrap();
+    let path = path.to_str().unwrap();
+    let expected = format!("{path}: tensor \"blk.0.attn_q.weight\" is missing");
+    cache.assert_ends(&["inspect", path], 5, &expected);
+    let output = cache.taper(&["inspect", path, "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["error"], &report["fit"]["fits"]), (&expected.into(), &false.into()));
 }
 
 /// 100 GB/s over the bytes of weights and of the cache that a token reads, as the report itself counts them.

@@ -404,7 +404,8 @@ def text_files():
     template = lambda source: {"tokenizer_config.json": {"chat_template": source}}
     directory("loops", "a chat template of 10^10 loops",
               template("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"),
-         "the chat template took more than 1000000 steps on this conversation; shorten it or raise the limit", "run")
+         "the chat template took more than 1000000 steps on this conversation: it loops, or the conversation is too long "
+         "for it", "run")
     directory("multiplied", "a chat template that writes 10^9 letters", template("{{ 'a' * 10**9 }}"),
          "the chat template failed on this conversation: invalid operation: a value grows without end: more than 32 "
          "MiB of text, or 1048576 items (line 1)", "run")

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cache::Cache;
 use super::stand_in::StandIn;
@@ -65,4 +65,34 @@ fn a_killed_pull_loses_no_finished_piece() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(brought_by_the_next(&hub, &cache), LARGE - 3 * PIECE);
+}
+
+#[test]
+fn a_pull_that_was_interrupted_is_listed_as_what_it_is_to_become() {
+    let cache = Cache::new();
+    let (hub, mut child) = held(&cache);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let list: Value = serde_json::from_str(&done(&taper(&hub, &cache, &["list", "--json"]))).unwrap();
+    let expected = json!({
+        "name": "o/n:Q8_0", "revision": null, "refs": [], "format": "GGUF", "quantization": "Q8_0",
+        "bytes": 3 * PIECE, "expected_bytes": LARGE, "used": null, "complete": false, "missing": ["n-Q8_0.gguf"],
+    });
+    assert_eq!(list["models"], json!([expected]));
+    let told = failed(&taper(&hub, &cache, &["inspect", "o/n:Q8_0", "--offline"]), 3);
+    assert!(told.contains("its download has only begun: 192.0 KiB of 512.0 KiB; nothing is downloaded"), "{told}");
+    done(&taper(&hub, &cache, &["rm", "o/n:Q8_0", "--yes"]));
+    assert_eq!(done(&taper(&hub, &cache, &["list", "--json"])).matches("o/n").count(), 0);
+}
+
+#[test]
+fn what_is_being_downloaded_is_not_removed() {
+    let cache = Cache::new();
+    let (hub, mut child) = held(&cache);
+    let told = failed(&taper(&hub, &cache, &["rm", "o/n", "--yes"]), 1);
+    assert!(told.contains("o/n is being downloaded by another process"), "{told}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    done(&taper(&hub, &cache, &["rm", "o/n", "--yes"]));
+    assert_eq!(cache.files("o/n"), [""; 0]);
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::cache::Cache;
 use super::stand_in::StandIn;
-use super::{command, failed, noise, taper};
+use super::{command, done, failed, noise, taper};
 
 fn hub() -> StandIn {
     StandIn::with("o/n", &[("n-Q8_0.gguf", &noise(1000))])
@@ -21,7 +21,7 @@ fn error(hub: &StandIn, arguments: &[&str], code: i32) -> String {
 
 #[test]
 fn a_repository_that_does_not_exist() {
-    let told = error(&hub(), &["pull", "o/other"], 3);
+    let told = error(&hub(), &["pull", "hf://o/other"], 3);
     let expected = "error: o/other does not exist on HUB, or is private: check the spelling; for a private one, set \
                     HF_TOKEN to a token that may read it\n";
     assert_eq!(told, expected);
@@ -33,6 +33,36 @@ fn a_private_repository_is_as_one_that_does_not_exist() {
     hub.set(json!({"access": "private", "token": "hf_secret"}));
     let told = error(&hub, &["pull", "o/n:Q8_0"], 3);
     assert!(told.starts_with("error: o/n does not exist on HUB, or is private"), "{told}");
+}
+
+#[test]
+fn what_may_be_a_mistyped_path_is_said_to_be_none() {
+    let told = error(&hub(), &["pull", "o/other"], 3);
+    let expected = "error: there is no file or directory \"o/other\", and o/other does not exist on HUB, or is private";
+    assert!(told.starts_with(expected), "{told}");
+}
+
+#[test]
+fn a_token_that_does_not_help_is_named_by_its_place() {
+    let cache = Cache::new();
+    let pull = |hub: &StandIn| command(&hub.url, &cache, &["pull", "o/n:Q8_0"]);
+    let (private, gated) = (hub(), hub());
+    private.set(json!({"access": "private", "token": "hf_secret"}));
+    gated.set(json!({"access": "gated", "token": "hf_secret"}));
+    let told = failed(&pull(&private).env("HF_TOKEN", "hf_wrong").output().unwrap(), 3);
+    assert!(told.contains("if it is private, the token in HF_TOKEN is not valid or may not read it"), "{told}");
+    let file = cache.home().join("token");
+    std::fs::write(&file, "hf_wrong\n").unwrap();
+    let told = failed(&pull(&gated).output().unwrap(), 4);
+    let expected = format!("see that the token in {} is of the account that was given it", file.display());
+    assert!(told.contains(&expected), "{told}");
+}
+
+#[test]
+fn an_endpoint_that_is_no_address() {
+    let output = command("localhost:8000", &Cache::new(), &["pull", "o/n:Q8_0"]).output().unwrap();
+    let expected = "error: HF_ENDPOINT is \"localhost:8000\"; the address of a Hub begins with http:// or https://\n";
+    assert_eq!(failed(&output, 2), expected);
 }
 
 #[test]
@@ -126,6 +156,14 @@ fn more_than_the_disk_holds() {
 
 #[test]
 fn a_pull_offline() {
-    let told = error(&hub(), &["pull", "o/n:Q8_0", "--offline"], 1);
-    assert_eq!(told, "error: o/n:Q8_0 is not downloaded, since --offline is set\n");
+    let told = error(&hub(), &["pull", "o/n:Q8_0", "--offline"], 3);
+    assert_eq!(told, "error: o/n:Q8_0 is not in the cache; nothing is downloaded, since --offline is set\n");
+}
+
+#[test]
+fn a_pull_offline_of_what_is_here() {
+    let (hub, cache) = (hub(), Cache::new());
+    done(&taper(&hub, &cache, &["pull", "o/n:Q8_0"]));
+    let told = done(&command("http://127.0.0.1:1", &cache, &["pull", "o/n:Q8_0", "--offline"]).output().unwrap());
+    assert!(told.starts_with("o/n:Q8_0 is here, and nothing newer was asked for: "), "{told}");
 }

@@ -10,12 +10,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::model::local_path;
+use super::model::open;
 use super::progress::{LoadBar, MeasureBar};
 use taper_models::threads::num_threads;
 use taper_server::engine::sampling::SamplingParams;
 use taper_server::engine::{EngineHandle, Event, FinishReason, Request, RequestHandle};
-use taper_server::loading::{Opened, Running, start};
+use taper_server::loading::{Running, start};
 use taper_server::settings::{BenchSettings, Settings};
 
 /// Prompt of each stream where there are several; the length that our measurements of llama-server used.
@@ -45,7 +45,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     engine_settings.prefix_cache = false;
     engine_settings.parallel = parallel(settings);
     let begun = Instant::now();
-    let opened = Opened::open(&local_path(settings)?)?;
+    let opened = open(settings)?;
     let mut bar = LoadBar::new();
     let Running { engine, .. } =
         start(&opened, Vec::new(), &engine_settings, &mut |done, total| bar.update(done, total))?;

@@ -2,22 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use taper_models::spec::{AttentionSpec, DecoderSpec};
 use taper_models::weights::{Format, TensorEntry};
 use taper_server::capacity::{self, bytes, plural};
-use taper_server::loading::Opened;
+use taper_server::loading::{Opened, StartError};
 use taper_server::settings::{KvCacheDtype, Settings};
 
-use super::model::local_path;
+use super::model::open;
 
-/// Prints the report as text or JSON.
+/// Prints the report as text or JSON. Fails where `taper run` would.
 pub fn run(settings: &Settings) -> Result<()> {
-    let report = Report::open(&local_path(settings)?, settings)?;
-    print(&report, &report.lines(), settings.json)
+    let (report, usable) = Report::of(&open(settings)?, settings)?;
+    print(&report, &report.lines(), settings.json)?;
+    Ok(usable?)
 }
 
 /// Prints `report` as JSON, or `lines`.
@@ -55,7 +56,10 @@ pub struct Report {
     tensors: Vec<TensorType>,
     /// Of all files, headers included.
     file_bytes: u64,
-    /// Why there is no text to be had from this checkpoint. `None`: the tokenizer is in order.
+    /// Why this checkpoint cannot be run: a tensor that is missing or of a type that is not supported, a tokenizer that
+    /// is damaged. `None`: it can.
+    error: Option<String>,
+    /// Why there is no text to be had from it. `None`: the tokenizer is in order.
     tokenizer_error: Option<String>,
     weight_bytes: u64,
     weight_bytes_per_token: u64,
@@ -110,17 +114,22 @@ enum Fit {
 }
 
 impl Report {
-    /// Reads the headers of the model at `path`.
-    pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
-        Self::new(&Opened::open(path)?, settings)
+    /// The report on `opened`, and why the model cannot be run, if so.
+    pub fn of(opened: &Opened, settings: &Settings) -> Result<(Self, Result<(), StartError>)> {
+        let usable = opened.check();
+        let error = usable.as_ref().err().map(ToString::to_string);
+        Ok((Self::new(opened, error, settings)?, usable))
     }
 
-    fn new(opened: &Opened, settings: &Settings) -> Result<Self> {
+    fn new(opened: &Opened, error: Option<String>, settings: &Settings) -> Result<Self> {
         let (spec, directory) = (&opened.spec, &opened.checkpoint.directory);
         let (attention, mlp) = (&spec.layers[0].attention, &spec.layers[0].mlp);
         let kv_element = if settings.engine.kv_cache_dtype == KvCacheDtype::F32 { 4 } else { 2 };
         let available_bytes = capacity::available_memory();
-        let fit = fit(opened, settings, available_bytes);
+        let fit = match &error {
+            None => fit(opened, settings, available_bytes),
+            Some(error) => Fit::No { fits: false, why: format!("it cannot be run: {error}") },
+        };
         let ceiling = |bandwidth| ceiling(opened, bandwidth, kv_element, fit.context().unwrap_or(spec.max_position));
         Ok(Self {
             files: directory.files.clone(),
@@ -144,6 +153,7 @@ impl Report {
             tensors: tensor_types(opened),
             file_bytes: total_bytes(&directory.files)?,
             tokenizer_error: opened.tokenizer().err().map(|error| error.to_string()),
+            error,
             weight_bytes: opened.weight_bytes(),
             weight_bytes_per_token: opened.weight_bytes_per_token(),
             kv_bytes_per_token: spec.kv_bytes_per_token(kv_element),

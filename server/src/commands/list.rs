@@ -47,8 +47,16 @@ fn row(model: &CachedModel, now: SystemTime) -> [String; 6] {
         format,
         bytes(model.size),
         model.used.map_or("-".to_owned(), |used| ago(now.duration_since(used).unwrap_or_default())),
-        if model.complete { "complete" } else { "incomplete" }.to_owned(),
+        state(model),
     ]
+}
+
+fn state(model: &CachedModel) -> String {
+    match model.expected {
+        _ if model.complete => "complete".to_owned(),
+        Some(expected) => format!("incomplete, of {}", bytes(expected)),
+        None => "incomplete".to_owned(),
+    }
 }
 
 fn print_table(out: &mut impl Write, rows: &[[String; 6]]) -> Result<()> {
@@ -85,6 +93,7 @@ fn as_json(model: &CachedModel) -> Value {
         "format": model.format.name(),
         "quantization": model.quant,
         "bytes": model.size,
+        "expected_bytes": model.expected,
         "used": used,
         "complete": model.complete,
         "missing": model.missing,

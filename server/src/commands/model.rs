@@ -3,16 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Error, Result};
+use taper_models::weights::LoadError;
+use taper_server::loading::{Opened, StartError};
 use taper_server::settings::Settings;
 use taper_server::store::cache::HubCache;
+use taper_server::store::gguf_names::gguf_models;
 use taper_server::store::name::{HubName, ModelName, NameError, without_alias};
 use taper_server::store::resolve::{Local, NotHere, resolve_local};
+use taper_server::store::select::RepoFile;
 
 /// What `text` means, aliases and `--revision` applied.
 pub fn named(text: &str, settings: &Settings) -> Result<ModelName, NameError> {
     match ModelName::parse(without_alias(text, &settings.aliases))? {
         ModelName::Hub(name) => match &settings.revision {
-            Some(revision) => name.at(revision).map(ModelName::Hub),
+            Some(revision) => name.at(revision, &settings.spelled("revision")).map(ModelName::Hub),
             None => Ok(ModelName::Hub(name)),
         },
         path @ ModelName::Path(_) => Ok(path),
@@ -37,12 +41,36 @@ pub fn local_path(settings: &Settings) -> Result<PathBuf> {
             Ok(local.path)
         }
         Err(error @ NotHere::Cache(_)) => Err(error.into()),
-        Err(not_here) if settings.offline => {
-            let given = settings.spelled("offline");
-            let words = format!("{not_here}; nothing is downloaded, since {given} is set");
-            Err(Error::new(not_here).context(words))
-        }
+        Err(not_here) if settings.offline => Err(offline(not_here, settings)),
         Err(not_here) => pull_missing(&name, settings, not_here),
+    }
+}
+
+/// That a model is not here, and why that is not mended.
+pub fn offline(not_here: NotHere, settings: &Settings) -> Error {
+    let words = format!("{not_here}; nothing is downloaded, since {} is set", settings.spelled("offline"));
+    Error::new(not_here).context(words)
+}
+
+/// Opens the model that the settings name, after [`local_path`].
+pub fn open(settings: &Settings) -> Result<Opened> {
+    open_at(&local_path(settings)?, settings)
+}
+
+/// Opens the model at `path`, which is what the settings name. A damaged file of the cache can be had anew, unlike one of
+/// the user's.
+pub fn open_at(path: &Path, settings: &Settings) -> Result<Opened> {
+    let error = match Opened::open(path) {
+        Ok(opened) => return Ok(opened),
+        Err(error) => error,
+    };
+    let is_damaged = matches!(error, StartError::Load(LoadError::Damaged { .. } | LoadError::Gguf(_)));
+    match named(&settings.model, settings)? {
+        ModelName::Hub(name) if is_damaged => {
+            let words = format!("{error}; `taper rm {name}` and `taper pull {name}` bring it anew");
+            Err(Error::new(error).context(words))
+        }
+        _ => Err(error.into()),
     }
 }
 
@@ -55,8 +83,8 @@ pub fn note_choice(local: &Local) {
 
 /// Brings the model `name` into the cache, and says where it is.
 #[cfg(feature = "hub")]
-fn pull_missing(name: &HubName, _settings: &Settings, _not_here: NotHere) -> Result<PathBuf> {
-    Ok(super::pull::download(name, None)?.path)
+fn pull_missing(name: &HubName, settings: &Settings, _not_here: NotHere) -> Result<PathBuf> {
+    Ok(super::pull::download(name, None, &settings.model)?.path)
 }
 
 #[cfg(not(feature = "hub"))]
@@ -68,32 +96,38 @@ fn pull_missing(_name: &HubName, _settings: &Settings, not_here: NotHere) -> Res
 /// What a served model is called.
 pub struct Served {
     pub name: String,
-    /// A second name that requests may use.
-    pub other: Option<String>,
+    /// Further names that requests may use.
+    pub others: Vec<String>,
     /// The file's or the repository's name: what may be told to clients of where the model is.
     pub file: String,
 }
 
 /// The names of the model at `path`.
 pub fn served(settings: &Settings, path: &Path) -> Result<Served> {
-    let alias = settings.server.alias.clone();
-    let (default, second, file) = match named(&settings.model, settings)? {
+    let (default, further, file) = match named(&settings.model, settings)? {
         ModelName::Path(_) => {
             let file = file_name(path);
             let stem = if path.is_dir() { &file } else { file.strip_suffix(".gguf").unwrap_or(&file) };
-            (stem.to_owned(), None, file)
+            (stem.to_owned(), Vec::new(), file)
         }
         ModelName::Hub(name) => {
             // A snapshot's directory is named for its commit.
             let file = if path.is_dir() { name.name.clone() } else { base_name(path) };
-            let typed = (settings.aliases.contains_key(&settings.model)).then(|| settings.model.clone());
-            let id = name.id();
-            (HubName { revision: None, ..name }.to_string(), Some(typed.unwrap_or(id)), file)
+            (HubName { revision: None, ..name.clone() }.to_string(), further_names(&name, &file, settings), file)
         }
     };
-    let name = alias.clone().unwrap_or_else(|| default.clone());
-    let other = if alias.is_some() { Some(default) } else { second };
-    Ok(Served { other: other.filter(|other| *other != name), name, file })
+    let name = settings.server.alias.clone().unwrap_or_else(|| default.clone());
+    let others = [vec![default], further].concat().into_iter().filter(|other| *other != name).collect();
+    Ok(Served { name, others, file })
+}
+
+/// `owner/name`, `owner/name:QUANT`, and the alias that was typed: all of them mean `file` of the model `name`.
+fn further_names(name: &HubName, file: &str, settings: &Settings) -> Vec<String> {
+    let one = [RepoFile { name: file.to_owned(), size: 0 }];
+    let quant = gguf_models(&one).into_iter().find_map(|model| model.quant);
+    let tagged = quant.map(|quant| format!("{}:{quant}", name.id()));
+    let typed = settings.aliases.contains_key(&settings.model).then(|| settings.model.clone());
+    [name.id()].into_iter().chain(tagged).chain(typed).collect()
 }
 
 /// The last part of the path, links followed: `.` and a link named `current` say nothing.
@@ -111,22 +145,22 @@ mod tests {
 
     use super::*;
 
-    /// The name, the other name, and what clients are told of the file.
+    /// The name, the other names, and what clients are told of the file.
     fn names(model: &str, alias: Option<&str>, path: &str) -> [String; 3] {
         let aliases = BTreeMap::from([("small".to_owned(), "o/n:Q8_0".to_owned())]);
         let mut settings = Settings { model: model.to_owned(), aliases, ..Settings::default() };
         settings.server.alias = alias.map(str::to_owned);
-        let Served { name, other, file } = served(&settings, Path::new(path)).expect(model);
-        [name, other.unwrap_or_default(), file]
+        let Served { name, others, file } = served(&settings, Path::new(path)).expect(model);
+        [name, others.join(" "), file]
     }
 
     #[test]
     fn a_model_of_the_hub_is_served_as_it_was_named() {
         let path = "/hub/snapshots/0123/n-Q8_0.gguf";
-        assert_eq!(names("o/n:q8_0", None, path), ["o/n:q8_0", "o/n", "n-Q8_0.gguf"]);
-        assert_eq!(names("hf.co/o/n@dev", None, path), ["o/n", "", "n-Q8_0.gguf"]);
-        assert_eq!(names("small", None, path), ["o/n:Q8_0", "small", "n-Q8_0.gguf"]);
-        assert_eq!(names("o/n:Q8_0", Some("mine"), path), ["mine", "o/n:Q8_0", "n-Q8_0.gguf"]);
+        assert_eq!(names("o/n:q8_0", None, path), ["o/n:q8_0", "o/n o/n:Q8_0", "n-Q8_0.gguf"]);
+        assert_eq!(names("hf.co/o/n@dev", None, path), ["o/n", "o/n:Q8_0", "n-Q8_0.gguf"]);
+        assert_eq!(names("small", None, path), ["o/n:Q8_0", "o/n small", "n-Q8_0.gguf"]);
+        assert_eq!(names("o/n:Q8_0", Some("mine"), path), ["mine", "o/n:Q8_0 o/n o/n:Q8_0", "n-Q8_0.gguf"]);
     }
 
     #[test]

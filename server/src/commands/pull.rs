@@ -16,16 +16,17 @@ pub fn run(_settings: &Settings) -> Result<()> {
 mod with_hub {
     use std::io::Write;
 
-    use anyhow::bail;
+    use anyhow::{Error, bail};
     use taper_server::capacity::{bytes, plural};
     use taper_server::hub::{Limits, PullError, PullRequest, Pulled, pull};
     use taper_server::store::cache::HubCache;
     use taper_server::store::name::{HubName, ModelName};
+    use taper_server::store::resolve::resolve_local;
 
     use super::{Result, Settings};
     use crate::commands::download_progress::DownloadProgress;
     use crate::commands::interrupt::Interruptible;
-    use crate::commands::model::named;
+    use crate::commands::model::{named, offline};
 
     /// Downloads the model that the settings name, and says where it is.
     pub fn run(settings: &Settings) -> Result<()> {
@@ -33,11 +34,13 @@ mod with_hub {
             ModelName::Hub(name) => name,
             ModelName::Path(path) => bail!("{} is here already; it is no name on the Hub", path.display()),
         };
-        if settings.offline {
-            bail!("{name} is not downloaded, since {} is set", settings.spelled("offline"));
-        }
-        let pulled = download(&name, Some(settings.jobs))?;
         let mut stdout = std::io::stdout().lock();
+        if settings.offline {
+            let local = resolve_local(&name, &HubCache::from_env()?).map_err(|lacking| offline(lacking, settings))?;
+            writeln!(stdout, "{name} is here, and nothing newer was asked for: {}", local.path.display())?;
+            return Ok(());
+        }
+        let pulled = download(&name, Some(settings.jobs), &settings.model)?;
         if settings.json {
             writeln!(stdout, "{}", serde_json::to_string_pretty(&pulled)?)?;
         } else {
@@ -46,8 +49,8 @@ mod with_hub {
         Ok(())
     }
 
-    /// Brings `name` into the cache, with progress on standard error.
-    pub fn download(name: &HubName, jobs: Option<usize>) -> Result<Pulled, PullError> {
+    /// Brings `name`, which was typed as `text`, into the cache, with progress on standard error.
+    pub fn download(name: &HubName, jobs: Option<usize>, text: &str) -> Result<Pulled> {
         let cache = HubCache::from_env()?;
         let mut limits = Limits::from_env();
         limits.connections = jobs.unwrap_or(limits.connections);
@@ -56,7 +59,19 @@ mod with_hub {
         let mut progress = DownloadProgress::new(name.to_string());
         let pulled = pull(&request, &mut |event| progress.show(event));
         progress.finish();
-        pulled
+        pulled.map_err(|error| about_files(error, text))
+    }
+
+    /// What is no repository may have been meant for a file.
+    fn about_files(error: PullError, text: &str) -> Error {
+        let could_be_path = !text.contains([':', '@']) && !text.starts_with("hf.co/");
+        match error {
+            PullError::NotFound { .. } if could_be_path => {
+                let words = format!("there is no file or directory {text:?}, and {error}");
+                Error::new(error).context(words)
+            }
+            error => error.into(),
+        }
     }
 
     fn in_words(pulled: &Pulled) -> String {

@@ -39,11 +39,12 @@ fn in_cache(text: &str, settings: &Settings) -> Result<HubName> {
     match named(text, settings)? {
         ModelName::Hub(name) => Ok(name),
         ModelName::Path(path) => {
-            let path = path.display();
-            Err(Usage(format!(
-                "{path} is a file or directory of yours, which is left alone; a model of the cache with the same name \
-                 is hf://{text}"
-            )))?
+            let ours = format!("{} is a file or directory of yours, which is left alone", path.display());
+            let on_hub = HubName::parse(&format!("hf://{text}"), None).map(|name| name.id());
+            Err(Usage(match on_hub {
+                Ok(id) => format!("{ours}; the model of the cache with the same name is hf://{id}"),
+                Err(_) => format!("{ours}; `taper list` shows the models of the cache"),
+            }))?
         }
     }
 }

@@ -10,12 +10,12 @@ use rustyline::error::ReadlineError;
 use serde_json::{Map, Value, json};
 
 use super::keyboard::Keyboard;
-use super::model::local_path;
+use super::model::open;
 use super::progress::LoadBar;
 use taper_server::engine::sampling::{SamplingOverrides, SamplingParams};
 use taper_server::engine::{EngineHandle, Event, FinishReason, Request, SubmitError, Timings, Usage};
 use taper_server::files::{read_text, read_text_from};
-use taper_server::loading::{Opened, Running, start};
+use taper_server::loading::{Running, start};
 use taper_server::settings::Settings;
 use taper_server::text::{
     ChatInput, ChatTemplate, DecodeOptions, Detokenizer, EncodeOptions, Output, StopMatcher, Tokenizer,
@@ -24,7 +24,7 @@ use taper_server::text::{
 /// Loads the model and talks.
 pub fn run(settings: &Settings) -> Result<()> {
     let prompt = one_shot_prompt(settings)?;
-    let opened = Opened::open(&local_path(settings)?)?;
+    let opened = open(settings)?;
     let tokenizer = Arc::new(opened.tokenizer()?);
     let template = opened.chat_template(&tokenizer, &settings.run)?;
     let params = SamplingOverrides::resolve(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);

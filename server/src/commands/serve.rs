@@ -18,14 +18,14 @@ use taper_server::http::status::build_info;
 use taper_server::loading::{Opened, Running, start};
 use taper_server::settings::{EngineSettings, Settings};
 
-use super::model::{Served, file_name, local_path, served};
+use super::model::{Served, file_name, local_path, open_at, served};
 use super::progress::LoadBar;
 
 /// Loads the model and serves it until a signal ends it.
 pub fn run(settings: &Settings) -> Result<()> {
     // What is wrong with the file is told before a port is open.
     let path = local_path(settings)?;
-    let (names, opened) = (served(settings, &path)?, Opened::open(&path)?);
+    let (names, opened) = (served(settings, &path)?, open_at(&path, settings)?);
     actix_web::rt::System::new().block_on(serve(settings, opened, names, file_name(&path)))
 }
 
@@ -115,7 +115,7 @@ fn load(settings: &Settings, opened: Opened, names: Served, file: &str, server: 
     };
     let card = card(&opened, &name, max_model_len, &tokenizer);
     let service = Service {
-        other_name: names.other,
+        other_names: names.others,
         fingerprint: fingerprint(file, &card, &props, &params, &settings.engine),
         card,
         engine: running.engine.clone(),

@@ -11,17 +11,18 @@ use taper_server::store::name::ModelName;
 use taper_server::store::resolve::resolve_local;
 
 use super::inspect::{Report, print};
-use super::model::{named, note_choice};
+use super::model::{named, note_choice, open_at};
 
 /// Prints the store's facts and the report, as text or JSON. Downloads nothing.
 pub fn run(settings: &Settings) -> Result<()> {
     let facts = Facts::new(settings)?;
-    let report = Report::open(&facts.path, settings)?;
+    let (report, usable) = Report::of(&open_at(&facts.path, settings)?, settings)?;
     if settings.json {
-        print(&Shown { store: facts, report }, &[], true)
+        print(&Shown { store: facts, report }, &[], true)?;
     } else {
-        print(&report, &[facts.lines(), report.lines()].concat(), false)
+        print(&report, &[facts.lines(), report.lines()].concat(), false)?;
     }
+    Ok(usable?)
 }
 
 #[derive(Serialize)]

@@ -95,8 +95,8 @@ impl Server {
 pub struct Service {
     /// What clients call it.
     pub name: String,
-    /// Another name by which it may be asked for: the file's, beside an alias.
-    pub other_name: Option<String>,
+    /// Further names by which it may be asked for, such as the file's beside an alias.
+    pub other_names: Vec<String>,
     pub engine: EngineHandle,
     pub dialect: Dialect,
     pub grammars: Grammars,
@@ -123,10 +123,9 @@ impl Service {
     pub fn check_model(&self, asked: Option<&str>) -> Result<(), ApiError> {
         match asked {
             // Some clients send an empty name if they were given none.
-            Some(asked) if !asked.is_empty() && asked != self.name && Some(asked) != self.other_name.as_deref() => {
-                Err(ApiError::model_not_found(asked, &self.name))
-            }
-            _ => Ok(()),
+            None | Some("") => Ok(()),
+            Some(asked) if asked == self.name || self.other_names.iter().any(|other| asked == other) => Ok(()),
+            Some(asked) => Err(ApiError::model_not_found(asked, &self.name)),
         }
     }
 

@@ -10,6 +10,7 @@ use super::partial::{self, Partial};
 use super::remote::RemoteFile;
 use super::transfer::Transfers;
 use super::{Event, lock};
+use crate::store::begun::length;
 
 /// A file that the cache shall have.
 pub(super) struct Wanted {
@@ -30,7 +31,7 @@ impl Wanted {
         if self.is_whole() {
             return self.file.size;
         }
-        partial::length(&partial::present(&self.blob, self.file.size))
+        length(&partial::present(&self.blob, self.file.size))
     }
 }
 
@@ -44,7 +45,7 @@ pub(super) async fn download(transfers: &Transfers<'_>, wanted: &Wanted, counted
     if wanted.is_whole() {
         return Ok(());
     }
-    let (partial, present) = Partial::open(blob, file.size, lock).map_err(disk(blob))?;
+    let (partial, present) = Partial::open(blob, file.size, &file.name, lock).map_err(disk(blob))?;
     let partial = Arc::new(partial);
     let filled = transfers.fill(file, &partial, &present).await;
     if let Err(failure) = filled {

@@ -14,20 +14,22 @@ use crate::store::select::SelectError;
 /// Why a model is not (wholly) here.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    #[error(
-        "{name} does not exist on {endpoint}, or is private: check the spelling; for a private one, set HF_TOKEN to a \
-         token that may read it"
-    )]
-    NotFound { name: String, endpoint: String },
+    #[error("HF_ENDPOINT is {given:?}; the address of a Hub begins with http:// or https://")]
+    Endpoint { given: String },
+    #[error("{name} does not exist on {endpoint}, or is private: check the spelling; {}", private(token.as_deref()))]
+    NotFound { name: String, endpoint: String, token: Option<String> },
     #[error("{name} has no revision {revision:?}; {endpoint}/{name} lists its branches and tags")]
     NoRevision { name: String, revision: String, endpoint: String },
     #[error(
-        "{name} is gated: its owner wants to know who uses it. Ask for access on {endpoint}/{name}, and set HF_TOKEN to a \
-         token of the account that was given it"
+        "{name} is gated: its owner wants to know who uses it. Ask for access on {endpoint}/{name}, and {}",
+        gated(token.as_deref())
     )]
-    Gated { name: String, endpoint: String },
-    #[error("{endpoint} does not accept the token: {message}. Set HF_TOKEN to a valid one, or unset it")]
-    TokenRefused { endpoint: String, message: String },
+    Gated { name: String, endpoint: String, token: Option<String> },
+    #[error(
+        "{endpoint} does not accept the token in {}: {message}. Put a valid one there, or remove it",
+        token.as_deref().unwrap_or("HF_TOKEN")
+    )]
+    TokenRefused { endpoint: String, message: String, token: Option<String> },
     #[error("{endpoint} refuses access to {name}: {message}")]
     Forbidden { name: String, endpoint: String, message: String },
     #[error(
@@ -72,12 +74,28 @@ fn again(after: Option<Duration>) -> String {
     after.map_or_else(String::new, |wait| format!(", and wants {} s of rest", wait.as_secs()))
 }
 
+fn private(token: Option<&str>) -> String {
+    match token {
+        None => "for a private one, set HF_TOKEN to a token that may read it".to_owned(),
+        Some(place) => format!("if it is private, the token in {place} is not valid or may not read it"),
+    }
+}
+
+fn gated(token: Option<&str>) -> String {
+    match token {
+        None => "set HF_TOKEN to a token of the account that was given it".to_owned(),
+        Some(place) => format!("see that the token in {place} is of the account that was given it, and valid"),
+    }
+}
+
 /// What was asked of whom, to be named in errors.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub name: String,
     pub revision: String,
     pub endpoint: String,
+    /// Where the token that was shown comes from.
+    pub token: Option<String>,
 }
 
 impl Asked {
@@ -109,7 +127,7 @@ impl Asked {
     }
 
     fn hub_error(&self, error: &HFError) -> PullError {
-        let (name, endpoint) = (self.name.clone(), self.endpoint.clone());
+        let (name, endpoint, token) = (self.name.clone(), self.endpoint.clone(), self.token.clone());
         if let Some(answer) = Answer::of(error) {
             return self.refusal(&answer, error);
         }
@@ -117,21 +135,21 @@ impl Asked {
             HFError::Request { source, .. } if !is_nonsense(source) => {
                 PullError::Unreachable { endpoint, cause: root_cause(source) }
             }
-            HFError::RepoNotFound { .. } => PullError::NotFound { name, endpoint },
+            HFError::RepoNotFound { .. } => PullError::NotFound { name, endpoint, token },
             other => self.unexpected(root_cause(other)),
         }
     }
 
     fn refusal(&self, answer: &Answer, error: &HFError) -> PullError {
-        let (name, endpoint) = (self.name.clone(), self.endpoint.clone());
+        let (name, endpoint, token) = (self.name.clone(), self.endpoint.clone(), self.token.clone());
         let message = answer.message.unwrap_or("it does not say why").trim_end_matches('.').to_owned();
         match (answer.status, answer.code) {
-            (_, Some("GatedRepo")) => PullError::Gated { name, endpoint },
-            (_, Some("RepoNotFound")) => PullError::NotFound { name, endpoint },
+            (_, Some("GatedRepo")) => PullError::Gated { name, endpoint, token },
+            (_, Some("RepoNotFound")) => PullError::NotFound { name, endpoint, token },
             (_, Some("RevisionNotFound")) => PullError::NoRevision { name, revision: self.revision.clone(), endpoint },
-            (401, _) if message.contains("Invalid credentials") => PullError::TokenRefused { endpoint, message },
+            (401, _) if message.contains("Invalid credentials") => PullError::TokenRefused { endpoint, message, token },
             // To who shows no token, the Hub does not tell what is private from what does not exist.
-            (401 | 404, None) => PullError::NotFound { name, endpoint },
+            (401 | 404, None) => PullError::NotFound { name, endpoint, token },
             (403, _) => PullError::Forbidden { name, endpoint, message },
             (429, _) => PullError::RateLimited { endpoint, after: rest(error) },
             (status @ 500.., _) => PullError::Server { endpoint, status },

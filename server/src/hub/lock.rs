@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::store::open_own;
+
 /// Takes the lock at `path`; calls `waiting` once if someone else has it.
 pub(super) async fn take(path: &Path, waiting: impl Fn()) -> io::Result<File> {
     if let Some(parent) = path.parent() {
@@ -12,7 +14,7 @@ pub(super) async fn take(path: &Path, waiting: impl Fn()) -> io::Result<File> {
     }
     let mut told = false;
     loop {
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut file = open_own(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(error),

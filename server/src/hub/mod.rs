@@ -13,6 +13,7 @@ mod lock;
 mod partial;
 mod remote;
 mod space;
+mod token;
 mod transfer;
 
 use std::cell::RefCell;

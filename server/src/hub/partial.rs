@@ -1,9 +1,6 @@
-//! A file that is not whole yet: its bytes, written in any order, and a note of which of them can be trusted.
-//!
-//! The note lies beside the bytes: a line for each range, written after its bytes are on the disk. What is not noted is
-//! downloaded again, so a crash at any moment costs time only. Both names end in `.incomplete`, so that other tools see
-//! what they are, but are not those that `huggingface_hub` continues: it would take the length of the file, which may
-//! have holes, for what is there.
+//! A file while it is being downloaded: its bytes, written in any order, and the note of which of them can be trusted; see
+//! `store/begun.rs` for how they lie on the disk. What is not noted is downloaded again, so a crash at any moment costs time
+//! only.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,9 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
+use crate::store::begun::{header, length, line, paths, read_note};
+use crate::store::open_own;
+
 /// The bytes and the note. While it exists, nobody else writes to either.
 pub(super) struct Partial {
-    size: u64,
+    /// First line of the note.
+    header: String,
     /// Bytes that the user was told are here.
     pub reported: AtomicU64,
     bytes: File,
@@ -28,19 +29,19 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Opens what an earlier pull left of `blob`, or begins; and says which ranges are there.
-    pub fn open(blob: &Path, size: u64, lock: File) -> io::Result<(Self, Vec<Range<u64>>)> {
+    /// Opens what an earlier pull left of `blob`, the bytes of `file`, or begins; and says which ranges are there.
+    pub fn open(blob: &Path, size: u64, file: &str, lock: File) -> io::Result<(Self, Vec<Range<u64>>)> {
         let (bytes_path, note_path) = paths(blob);
         let present = present(blob, size);
         if present.is_empty() {
             remove(blob)?;
         }
-        let mut options = OpenOptions::new();
-        let bytes = options.create(true).truncate(false).write(true).open(&bytes_path)?;
-        let note = Mutex::new(fresh_note(&note_path, size, &present)?);
+        let bytes = open_own(OpenOptions::new().create(true).truncate(false).write(true), &bytes_path)?;
+        let header = header(size, file);
+        let note = Mutex::new(fresh_note(&note_path, &header, &present)?);
         let blob = blob.to_owned();
         let reported = AtomicU64::new(length(&present));
-        Ok((Self { size, reported, bytes, note, blob, bytes_path, note_path, _lock: lock }, present))
+        Ok((Self { header, reported, bytes, note, blob, bytes_path, note_path, _lock: lock }, present))
     }
 
     /// Writes `bytes` at `offset`. They do not count before they are noted.
@@ -60,7 +61,7 @@ impl Partial {
     /// Forgets all that is noted.
     pub fn forget(&self) -> io::Result<()> {
         let mut note = self.note.lock().unwrap_or_else(PoisonError::into_inner);
-        *note = fresh_note(&self.note_path, self.size, &[])?;
+        *note = fresh_note(&self.note_path, &self.header, &[])?;
         Ok(())
     }
 
@@ -90,17 +91,9 @@ pub(super) fn remove(blob: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The ranges of `blob` that an earlier pull has noted, in order and joined.
+/// The ranges of `blob` that an earlier pull has noted, in order and joined. A note of another size says nothing.
 pub(super) fn present(blob: &Path, size: u64) -> Vec<Range<u64>> {
-    let (bytes, note) = paths(blob);
-    let end = bytes.metadata().map_or(0, |metadata| metadata.len());
-    let note = std::fs::read_to_string(note).unwrap_or_default();
-    joined(noted(&note, size).into_iter().filter(|range| range.end <= end).collect())
-}
-
-/// How many bytes are in `ranges`.
-pub(super) fn length(ranges: &[Range<u64>]) -> u64 {
-    ranges.iter().map(|range| range.end - range.start).sum()
+    read_note(blob).filter(|note| note.size == size).map_or_else(Vec::new, |note| note.present)
 }
 
 /// What of `size` bytes is not in `present`, in pieces of at most `piece` bytes.
@@ -115,52 +108,13 @@ fn pieces(range: Range<u64>, piece: u64) -> impl Iterator<Item = Range<u64>> {
     range.step_by(usize::try_from(piece).unwrap_or(usize::MAX)).map(move |start| start..end.min(start + piece))
 }
 
-fn paths(blob: &Path) -> (PathBuf, PathBuf) {
-    let name = blob.file_name().unwrap_or_default().to_string_lossy();
-    let beside = |ending: &str| blob.with_file_name(format!("{name}{ending}"));
-    (beside(".taper.incomplete"), beside(".taper-ranges.incomplete"))
-}
-
 /// Writes a note of `present`, without the half line that a crash may have left in the old one.
-fn fresh_note(path: &Path, size: u64, present: &[Range<u64>]) -> io::Result<File> {
-    let mut note = File::create(path)?;
-    note.write_all(header(size).as_bytes())?;
+fn fresh_note(path: &Path, header: &str, present: &[Range<u64>]) -> io::Result<File> {
+    let mut note = open_own(OpenOptions::new().create(true).truncate(true).write(true), path)?;
+    note.write_all(header.as_bytes())?;
     present.iter().try_for_each(|range| note.write_all(line(range).as_bytes()))?;
     note.sync_data()?;
     Ok(note)
-}
-
-/// The first line: what is meant for another size says nothing about this file.
-fn header(size: u64) -> String {
-    format!("of {size}\n")
-}
-
-fn line(range: &Range<u64>) -> String {
-    format!("{} {}\n", range.start, range.end)
-}
-
-/// The ranges in a note. It ends at the first line that is not whole.
-fn noted(note: &str, size: u64) -> Vec<Range<u64>> {
-    let Some(lines) = note.strip_prefix(&header(size)) else { return Vec::new() };
-    lines.split_inclusive('\n').map_while(|line| range(line, size)).collect()
-}
-
-fn range(line: &str, size: u64) -> Option<Range<u64>> {
-    let (start, end) = line.strip_suffix('\n')?.split_once(' ')?;
-    let range = start.parse().ok()?..end.parse().ok()?;
-    (range.start < range.end && range.end <= size).then_some(range)
-}
-
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_by_key(|range| range.start);
-    let mut joined: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
-    joined
 }
 
 #[cfg(test)]
@@ -179,20 +133,20 @@ mod tests {
     fn what_was_noted_is_there_when_opened_again() {
         let directory = tempfile::tempdir().unwrap();
         let blob = directory.path().join("abc");
-        let (partial, present) = Partial::open(&blob, 100, lock()).unwrap();
+        let (partial, present) = Partial::open(&blob, 100, "a.gguf", lock()).unwrap();
         assert_eq!(present, []);
         partial.write(&[7; 20], 40).unwrap();
         partial.note(&(40..60)).unwrap();
         partial.write(&[7; 20], 60).unwrap();
         drop(partial);
-        assert_eq!(Partial::open(&blob, 100, lock()).unwrap().1, only(40..60));
+        assert_eq!(Partial::open(&blob, 100, "a.gguf", lock()).unwrap().1, only(40..60));
     }
 
     #[test]
     fn bytes_that_someone_cut_off_are_not_trusted() {
         let directory = tempfile::tempdir().unwrap();
         let blob = directory.path().join("abc");
-        let (partial, _) = Partial::open(&blob, 100, lock()).unwrap();
+        let (partial, _) = Partial::open(&blob, 100, "a.gguf", lock()).unwrap();
         partial.write(&[7; 100], 0).unwrap();
         partial.note(&(0..10)).unwrap();
         partial.note(&(50..100)).unwrap();
@@ -202,19 +156,25 @@ mod tests {
 
     #[test]
     fn a_note_of_another_size_says_nothing() {
-        assert_eq!(noted("of 99\n0 10\n", 100), []);
+        let directory = tempfile::tempdir().unwrap();
+        let blob = directory.path().join("abc");
+        let (partial, _) = Partial::open(&blob, 99, "a.gguf", lock()).unwrap();
+        partial.write(&[7; 99], 0).unwrap();
+        partial.note(&(0..10)).unwrap();
+        assert_eq!((present(&blob, 99), present(&blob, 100)), (only(0..10), Vec::new()));
     }
 
     #[test]
-    fn a_note_ends_at_the_line_that_a_crash_has_torn() {
-        assert_eq!(noted("of 100\n0 10\n10 2", 100), only(0..10));
-        assert_eq!(noted("of 100\n0 10\n10\n20 30\n", 100), only(0..10));
-        assert_eq!(noted("of 100\n0 10\n90 101\n", 100), only(0..10));
-    }
-
-    #[test]
-    fn ranges_are_joined_in_any_order() {
-        assert_eq!(joined(vec![20..30, 0..10, 10..15, 25..40]), [0..15, 20..40]);
+    fn a_link_in_place_of_a_begun_file_is_not_written_through() {
+        let directory = tempfile::tempdir().unwrap();
+        let (elsewhere, blob) = (directory.path().join("elsewhere"), directory.path().join("abc"));
+        std::fs::write(&elsewhere, "mine").unwrap();
+        for path in [paths(&blob).0, paths(&blob).1] {
+            std::os::unix::fs::symlink(&elsewhere, path).unwrap();
+        }
+        let (partial, present) = Partial::open(&blob, 100, "a.gguf", lock()).unwrap();
+        partial.write(&[7; 100], 0).unwrap();
+        assert_eq!((present, std::fs::read_to_string(&elsewhere).unwrap().as_str()), (Vec::new(), "mine"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::checksum::Checksum;
 use super::error::{Asked, PullError};
 use super::failure::answer;
 use super::limits::Limits;
+use super::token;
 use crate::store::name::HubName;
 
 /// One repository.
@@ -34,13 +35,18 @@ pub(super) struct RemoteFile {
 impl Remote {
     /// The repository that `name` is about, at the endpoint and with the token of the environment.
     pub fn new(name: &HubName, limits: Limits) -> Result<Self, PullError> {
+        check_endpoint()?;
         // Its own repetitions would be silent, and multiply with ours.
         let agent = concat!("taper/", env!("CARGO_PKG_VERSION"));
         let client = HFClient::builder().retry_max_attempts(0).user_agent(agent).build();
         let endpoint = || std::env::var("HF_ENDPOINT").unwrap_or_default();
         let client = client.map_err(|error| PullError::Unexpected { endpoint: endpoint(), what: error.to_string() })?;
-        let asked =
-            Asked { name: name.id(), revision: name.revision().to_owned(), endpoint: client.endpoint().to_owned() };
+        let asked = Asked {
+            name: name.id(),
+            revision: name.revision().to_owned(),
+            endpoint: client.endpoint().to_owned(),
+            token: token::source(),
+        };
         let repository = client.model(&name.owner, &name.name);
         Ok(Self { client, repository, asked, limits })
     }
@@ -86,6 +92,16 @@ impl Remote {
         range: Option<Range<u64>>,
     ) -> HFResult<(Option<u64>, impl Stream<Item = HFResult<impl AsRef<[u8]> + use<>>> + Unpin + use<>)> {
         self.repository.download_file_stream().filename(file).revision(commit).maybe_range(range).send().await
+    }
+}
+
+/// What is no address would be found out by the HTTP client, in its words.
+fn check_endpoint() -> Result<(), PullError> {
+    match std::env::var("HF_ENDPOINT") {
+        Ok(given) if !given.starts_with("http://") && !given.starts_with("https://") => {
+            Err(PullError::Endpoint { given })
+        }
+        _ => Ok(()),
     }
 }
 

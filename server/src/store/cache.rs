@@ -27,6 +27,8 @@ pub enum CacheError {
     Unsafe { part: &'static str, text: String },
     #[error("{path} leads out of the repository's directory {repository}; remove it")]
     Outside { path: PathBuf, repository: PathBuf },
+    #[error("{name} is being downloaded by another process, which holds {lock}; stop it, or wait until it is done")]
+    Busy { name: String, lock: PathBuf },
     #[error("cannot {action} {path}: {source}")]
     Io { action: &'static str, path: PathBuf, source: io::Error },
 }
@@ -52,7 +54,7 @@ impl HubCache {
 
     /// The directory of a repository.
     pub fn repo_dir(&self, name: &HubName) -> PathBuf {
-        self.root.join(format!("models--{}--{}", name.owner, name.name))
+        self.root.join(directory_name(name))
     }
 
     /// Where the bytes lie that the Hub names `etag`.
@@ -69,8 +71,12 @@ impl HubCache {
 
     /// What is locked by who writes that blob; other tools lock it, too.
     pub fn lock(&self, name: &HubName, etag: &str) -> Result<PathBuf, CacheError> {
-        let repository = format!("models--{}--{}", name.owner, name.name);
-        Ok(self.root.join(".locks").join(repository).join(format!("{}.lock", one_part("an etag", etag)?)))
+        Ok(self.locks(name).join(format!("{}.lock", one_part("an etag", etag)?)))
+    }
+
+    /// The directory of a repository's locks.
+    pub fn locks(&self, name: &HubName) -> PathBuf {
+        self.root.join(".locks").join(directory_name(name))
     }
 
     /// The directory with the files of a commit.
@@ -142,6 +148,10 @@ impl HubCache {
         }
         std::fs::create_dir_all(parent).map_err(failed("create", parent))
     }
+}
+
+fn directory_name(name: &HubName) -> String {
+    format!("models--{}--{}", name.owner, name.name)
 }
 
 /// Whether `path`, all links followed, lies in `directory`. Not where it leads nowhere.

@@ -2,11 +2,12 @@
 
 use std::time::SystemTime;
 
+use super::begun::Begun;
 use super::gguf_names::{GgufModel, gguf_models};
 use super::name::HubName;
 use super::resolve::missing;
 use super::scan::{CachedRepo, CachedRevision};
-use super::select::{Kind, SelectError, Selection, select};
+use super::select::{Kind, RepoFile, SelectError, Selection, select};
 
 /// A model in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct CachedModel {
     pub quant: Option<String>,
     /// Bytes of its files that are here.
     pub size: u64,
+    /// Of a download that has not ended: bytes of all files that it has begun, where those are known.
+    pub expected: Option<u64>,
     /// When a file of it was last read or written.
     pub used: Option<SystemTime>,
     /// Files that are known to be missing.
@@ -48,29 +51,72 @@ impl Format {
     }
 }
 
-/// The models of `repo`, commit by commit.
+/// The models of `repo`, commit by commit, and then those of which a download has only begun.
 pub fn cached_models(repo: &CachedRepo) -> Vec<CachedModel> {
     let mut models: Vec<CachedModel> = repo.revisions.iter().flat_map(|revision| of_revision(repo, revision)).collect();
-    let begun: u64 = repo.incomplete.iter().map(|(_, size)| size).sum();
-    if repo.incomplete.is_empty() {
+    let (known, unknown): (Vec<&Begun>, Vec<&Begun>) = repo.begun.iter().partition(|begun| begun.file.is_some());
+    models.extend(begun_models(repo, &known));
+    if unknown.is_empty() {
         return models;
     }
-    // Which file a download was for is not known; a model that lacks some is the likeliest.
-    match models.iter_mut().find(|model| !model.complete) {
-        Some(model) => model.size += begun,
-        None => models.push(CachedModel {
-            name: repo.name.clone(),
-            commit: None,
-            refs: Vec::new(),
-            format: Format::Other,
-            quant: None,
-            size: begun,
-            used: None,
-            missing: Vec::new(),
-            complete: false,
-        }),
+    let bytes: u64 = unknown.iter().map(|begun| begun.present).sum();
+    // Which file such a download was for is not known; a model that lacks some is the likeliest.
+    match models.iter_mut().find(|model| !model.complete && model.commit.is_some()) {
+        Some(model) => model.size += bytes,
+        None => models.push(CachedModel { size: bytes, ..only_begun(repo.name.clone(), Format::Other) }),
     }
     models
+}
+
+/// The models that the files of `known` are to become.
+fn begun_models(repo: &CachedRepo, known: &[&Begun]) -> Vec<CachedModel> {
+    let file = |begun: &Begun| RepoFile { name: begun.file.clone().unwrap_or_default(), size: begun.present };
+    let (ggufs, others): (Vec<RepoFile>, Vec<RepoFile>) =
+        known.iter().map(|begun| file(begun)).partition(|file| file.name.to_ascii_lowercase().ends_with(".gguf"));
+    let gguf = |model: GgufModel| {
+        let begun = only_begun(gguf_name(&repo.name, &model), Format::Gguf);
+        with_files(CachedModel { quant: model.quant, ..begun }, &model.files, known)
+    };
+    let mut models: Vec<CachedModel> = gguf_models(&ggufs).into_iter().map(gguf).collect();
+    if !others.is_empty() {
+        models.push(with_files(only_begun(repo.name.clone(), Format::Safetensors), &others, known));
+    }
+    models
+}
+
+/// `model`, which so far is nothing but `files`.
+fn with_files(model: CachedModel, files: &[RepoFile], known: &[&Begun]) -> CachedModel {
+    let size_of = |file: &RepoFile| known.iter().find(|begun| begun.file.as_ref() == Some(&file.name))?.size;
+    CachedModel {
+        size: files.iter().map(|file| file.size).sum(),
+        expected: files.iter().map(size_of).sum(),
+        missing: files.iter().map(|file| file.name.clone()).collect(),
+        ..model
+    }
+}
+
+/// A model of which nothing is whole.
+fn only_begun(name: HubName, format: Format) -> CachedModel {
+    CachedModel {
+        name,
+        commit: None,
+        refs: Vec::new(),
+        format,
+        quant: None,
+        size: 0,
+        expected: None,
+        used: None,
+        missing: Vec::new(),
+        complete: false,
+    }
+}
+
+/// What to type for `model` of `repository`.
+fn gguf_name(repository: &HubName, model: &GgufModel) -> HubName {
+    match &model.quant {
+        Some(quant) => HubName { quant: Some(quant.clone()), ..repository.clone() },
+        None => HubName { file: Some(model.files[0].name.clone()), ..repository.clone() },
+    }
 }
 
 fn of_revision(repo: &CachedRepo, revision: &CachedRevision) -> Vec<CachedModel> {
@@ -87,7 +133,7 @@ fn of_revision(repo: &CachedRepo, revision: &CachedRevision) -> Vec<CachedModel>
         Err(_) if models.is_empty() => {
             let selection = Selection { kind: Kind::Gguf { quant: None }, files: others, choice: None };
             let mut other = model(repo, revision, Format::Other, &selection, Vec::new());
-            other.complete &= repo.incomplete.is_empty();
+            other.complete &= repo.begun.is_empty();
             models.push(other);
         }
         Err(_) => {}
@@ -96,11 +142,7 @@ fn of_revision(repo: &CachedRepo, revision: &CachedRevision) -> Vec<CachedModel>
 }
 
 fn of_gguf(repo: &CachedRepo, revision: &CachedRevision, gguf: GgufModel) -> CachedModel {
-    let tag = |file: &str| match &gguf.quant {
-        Some(quant) => HubName { quant: Some(quant.clone()), ..repo.name.clone() },
-        None => HubName { file: Some(file.to_owned()), ..repo.name.clone() },
-    };
-    let name = tag(&gguf.files[0].name);
+    let name = gguf_name(&repo.name, &gguf);
     let selection = Selection { kind: Kind::Gguf { quant: gguf.quant.clone() }, files: gguf.files, choice: None };
     let found = model(repo, revision, Format::Gguf, &selection, gguf.missing);
     CachedModel { name: HubName { revision: found.name.revision.clone(), ..name }, quant: gguf.quant, ..found }
@@ -127,6 +169,7 @@ fn model(
         format,
         quant: None,
         size: files.map(|blob| blob.size).sum(),
+        expected: None,
         used,
         complete: lacking.is_empty(),
         missing: lacking,

@@ -52,6 +52,8 @@ pub enum NameError {
     NotAModel(String, &'static str),
     #[error("{0:?} leads to a file that no model is read from; name the repository, or one of its .gguf files")]
     NotAModelFile(String),
+    #[error("{text:?} has a revision already, and {given} says {revision:?}; give one of them")]
+    TwoRevisions { text: String, given: String, revision: String },
     #[error("{text:?}: {part:?} cannot be part of a name on the Hugging Face Hub: {rule}")]
     Part { text: String, part: String, rule: &'static str },
 }
@@ -87,13 +89,13 @@ pub fn without_alias<'a>(text: &'a str, aliases: &'a BTreeMap<String, String>) -
 }
 
 impl HubName {
-    /// The same model at `revision`, which must not contradict one that the name has.
-    pub fn at(self, revision: &str) -> Result<Self, NameError> {
-        let wrong = |rule| NameError::Part { text: self.to_string(), part: revision.to_owned(), rule };
+    /// The same model at `revision`, which must not contradict one that the name has. `given`: how the user said it.
+    pub fn at(self, revision: &str, given: &str) -> Result<Self, NameError> {
+        let (text, given, revision) = (self.to_string(), given.to_owned(), revision.to_owned());
         match &self.revision {
-            Some(own) if own != revision => Err(wrong("the name has another revision; give one of them")),
-            _ if !is_revision(revision) => Err(wrong(RULE_REVISION)),
-            _ => Ok(Self { revision: Some(revision.to_owned()), ..self }),
+            Some(own) if *own != revision => Err(NameError::TwoRevisions { text, given, revision }),
+            _ if !is_revision(&revision) => Err(NameError::Part { text, part: revision, rule: RULE_REVISION }),
+            _ => Ok(Self { revision: Some(revision), ..self }),
         }
     }
 

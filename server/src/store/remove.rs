@@ -4,14 +4,17 @@
 //! followed: what a hostile cache points to stays.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::path::PathBuf;
 
+use super::begun::Begun;
 use super::cache::{CacheError, HubCache, failed};
 use super::gguf_names::{gguf_models, quantised};
 use super::name::HubName;
+use super::open_own;
 use super::resolve::{NotHere, no_revision};
-use super::scan::{CachedFile, CachedRepo, CachedRevision, bytes_below};
-use super::select::no_such;
+use super::scan::{CachedFile, CachedRepo, CachedRevision, bytes_below, entries};
+use super::select::{RepoFile, no_such};
 use crate::capacity::plural;
 
 /// What will be removed.
@@ -25,26 +28,34 @@ pub struct Removal {
     pub bytes: u64,
     /// In words: `2 revisions, 14 files`.
     pub what: String,
+    /// Where those who download it hold locks.
+    locks: PathBuf,
+    name: String,
 }
 
 /// What removing `name` would take from `cache`.
 pub fn plan_removal(name: &HubName, cache: &HubCache) -> Result<Removal, NotHere> {
     let repo = cache.scan_repo(name)?.ok_or_else(|| NotHere::Repository(name.to_string()))?;
-    let chosen = chosen(name, &repo, cache)?;
+    let about = Removal { locks: cache.locks(name), name: repo.name.id(), ..Removal::default() };
+    let chosen = match chosen(name, &repo, cache) {
+        Err(NotHere::Other(lacking)) => return only_begun(name, &repo, about).ok_or(lacking.into()),
+        chosen => chosen?,
+    };
     let is_whole = |revision: &&CachedRevision| {
         let leaving = chosen.iter().find(|(other, _)| other.commit == revision.commit).map(|(_, files)| files);
         leaving.is_some_and(|leaving| nothing_is_left(revision, leaving))
     };
     let whole: Vec<&CachedRevision> = repo.revisions.iter().filter(is_whole).collect();
     if whole.len() == repo.revisions.len() {
-        return Ok(everything(&repo)?);
+        return Ok(everything(&repo, about)?);
     }
-    Ok(some(&repo, &chosen, &whole, cache))
+    Ok(some(&repo, &chosen, &whole, cache, about))
 }
 
 impl Removal {
-    /// Removes it.
+    /// Removes it, unless someone is downloading it.
     pub fn carry_out(&self) -> Result<(), CacheError> {
+        let _held = self.hold_locks()?;
         for file in &self.files {
             match std::fs::remove_file(file) {
                 // A copy in place of a link is its own blob, and may be gone already.
@@ -55,6 +66,23 @@ impl Removal {
             }
         }
         self.directories.iter().try_for_each(|dir| std::fs::remove_dir_all(dir).map_err(failed("remove", dir)))
+    }
+}
+
+impl Removal {
+    /// Holds every lock that there is, so that no download begins or goes on meanwhile.
+    fn hold_locks(&self) -> Result<Vec<File>, CacheError> {
+        let mut held = Vec::new();
+        for (lock, _) in entries(&self.locks)? {
+            let path = self.locks.join(lock);
+            let file = open_own(OpenOptions::new().read(true).write(true), &path).map_err(failed("open", &path))?;
+            match file.try_lock() {
+                Ok(()) => held.push(file),
+                Err(TryLockError::WouldBlock) => return Err(CacheError::Busy { name: self.name.clone(), lock: path }),
+                Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
+            }
+        }
+        Ok(held)
     }
 }
 
@@ -100,17 +128,36 @@ fn nothing_is_left(revision: &CachedRevision, leaving: &[&CachedFile]) -> bool {
     leaving.len() == revision.files.len() || (!leaving.is_empty() && !staying.any(|file| is_weights(&file.name)))
 }
 
-fn everything(repo: &CachedRepo) -> Result<Removal, CacheError> {
-    let what = match (repo.revisions.len(), repo.incomplete.len()) {
-        (revisions, 0) => format!("all of it, {}", plural(revisions, "revision")),
-        (revisions, begun) => {
-            format!("all of it, {} and {}", plural(revisions, "revision"), plural(begun, "unfinished download"))
-        }
+fn everything(repo: &CachedRepo, about: Removal) -> Result<Removal, CacheError> {
+    let revisions = || plural(repo.revisions.len(), "revision");
+    let begun = || plural(repo.begun.len(), "unfinished download");
+    let what = match (repo.revisions.is_empty(), repo.begun.is_empty()) {
+        (_, true) => format!("all of it, {}", revisions()),
+        (true, false) => format!("all of it, {}", begun()),
+        (false, false) => format!("all of it, {} and {}", revisions(), begun()),
     };
-    Ok(Removal { files: Vec::new(), directories: vec![repo.dir.clone()], bytes: bytes_below(&repo.dir)?, what })
+    Ok(Removal { directories: vec![repo.dir.clone()], bytes: bytes_below(&repo.dir)?, what, ..about })
 }
 
-fn some(repo: &CachedRepo, chosen: &Chosen, whole: &[&CachedRevision], cache: &HubCache) -> Removal {
+/// The unfinished downloads of the quantisation or file that `name` has.
+fn only_begun(name: &HubName, repo: &CachedRepo, about: Removal) -> Option<Removal> {
+    let file = |begun: &Begun| Some(RepoFile { name: begun.file.clone()?, size: begun.present });
+    let models = gguf_models(&repo.begun.iter().filter_map(file).collect::<Vec<_>>());
+    let model = match &name.quant {
+        Some(tag) => quantised(&models, tag)?,
+        None => models.iter().find(|model| model.files.iter().any(|part| Some(&part.name) == name.file.as_ref()))?,
+    };
+    let is_meant = |begun: &&Begun| model.files.iter().any(|part| Some(&part.name) == begun.file.as_ref());
+    let meant: Vec<&Begun> = repo.begun.iter().filter(is_meant).collect();
+    Some(Removal {
+        files: meant.iter().flat_map(|begun| begun.paths.clone()).collect(),
+        bytes: meant.iter().map(|begun| begun.present).sum(),
+        what: plural(meant.len(), "unfinished download"),
+        ..about
+    })
+}
+
+fn some(repo: &CachedRepo, chosen: &Chosen, whole: &[&CachedRevision], cache: &HubCache, about: Removal) -> Removal {
     let leaves = |revision: &CachedRevision, file: &CachedFile| {
         let meant = chosen.iter().find(|(other, _)| other.commit == revision.commit);
         whole.iter().any(|other| other.commit == revision.commit)
@@ -130,5 +177,5 @@ fn some(repo: &CachedRepo, chosen: &Chosen, whole: &[&CachedRevision], cache: &H
     files.extend(whole.iter().flat_map(|revision| &revision.refs).map(|name| refs.join(name)));
     files.extend(unused.keys().map(|path| (*path).clone()));
     let directories = whole.iter().map(|revision| revision.dir.clone()).collect();
-    Removal { files, directories, bytes: unused.values().sum(), what }
+    Removal { files, directories, bytes: unused.values().sum(), what, ..about }
 }

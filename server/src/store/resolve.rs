@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use super::begun::Begun;
 use super::cache::{CacheError, HubCache};
 use super::name::HubName;
 use super::scan::{CachedRepo, CachedRevision};
 use super::select::{Kind, RepoFile, SelectError, Selection, select};
+use crate::capacity::bytes;
 
 /// A model that is in the cache with all its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Local {
 pub enum NotHere {
     #[error("{0} is not in the cache")]
     Repository(String),
+    #[error("{name} is not in the cache, its download has only begun: {arrived}")]
+    Begun { name: String, arrived: String },
     #[error("{name} is not in the cache: of {id} it holds {held}, not {wanted}")]
     Revision { name: String, id: String, wanted: String, held: String },
     #[error("{name} is in the cache only in part, these files are missing: {missing}")]
@@ -61,6 +65,9 @@ pub(super) fn no_revision(name: &HubName, repo: &CachedRepo) -> NotHere {
         None => format!("commit {}", revision.commit),
     };
     match repo.revisions.iter().map(describe).collect::<Vec<_>>() {
+        held if held.is_empty() && !repo.begun.is_empty() => {
+            NotHere::Begun { name: name.to_string(), arrived: arrived(&repo.begun) }
+        }
         held if held.is_empty() => NotHere::Repository(name.to_string()),
         held => NotHere::Revision {
             name: name.to_string(),
@@ -71,12 +78,21 @@ pub(super) fn no_revision(name: &HubName, repo: &CachedRepo) -> NotHere {
     }
 }
 
+/// How much of some downloads is here: `51.5 MiB of 93.8 MiB`.
+fn arrived(begun: &[Begun]) -> String {
+    let present = bytes(begun.iter().map(|one| one.present).sum());
+    match begun.iter().map(|one| one.size).sum::<Option<u64>>() {
+        Some(size) => format!("{present} of {}", bytes(size)),
+        None => present,
+    }
+}
+
 /// Files of the model whose bytes are not here. A tokenizer counts while a download is unfinished: it may be what that
 /// download would have brought next, and without it nothing can be said.
 pub(super) fn missing(repo: &CachedRepo, revision: &CachedRevision, selection: &Selection) -> Vec<String> {
     let is_here = |name: &str| revision.files.iter().any(|file| file.name == name && file.blob.is_some());
     let mut wanted: Vec<&str> = selection.files.iter().map(|file| file.name.as_str()).collect();
-    if selection.kind == Kind::Safetensors && !repo.incomplete.is_empty() && !wanted.contains(&"tokenizer.json") {
+    if selection.kind == Kind::Safetensors && !repo.begun.is_empty() && !wanted.contains(&"tokenizer.json") {
         wanted.push("tokenizer.json");
     }
     wanted.into_iter().filter(|name| !is_here(name)).map(str::to_owned).collect()

@@ -5,6 +5,7 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::begun::{Begun, begun};
 use super::cache::{CacheError, HubCache, failed, is_inside};
 use super::name::{HubName, is_file, is_revision};
 
@@ -15,8 +16,8 @@ pub struct CachedRepo {
     pub name: HubName,
     pub dir: PathBuf,
     pub revisions: Vec<CachedRevision>,
-    /// Downloads that have not ended, with the bytes that are there.
-    pub incomplete: Vec<(PathBuf, u64)>,
+    /// Downloads that have not ended.
+    pub begun: Vec<Begun>,
 }
 
 /// One commit of a repository, as far as it is here.
@@ -81,7 +82,7 @@ impl HubCache {
             }
         }
         let name = HubName { revision: None, quant: None, file: None, ..name.clone() };
-        Ok(Some(CachedRepo { name, incomplete: incomplete(&dir)?, revisions, dir }))
+        Ok(Some(CachedRepo { name, begun: begun_in(&dir.join("blobs"))?, revisions, dir }))
     }
 }
 
@@ -116,16 +117,8 @@ fn blob(path: &Path, repository: &Path) -> Option<Blob> {
     Some(Blob { path, size: metadata.len(), modified, accessed })
 }
 
-/// Blobs whose download has not ended; tools differ in what they put before the ending.
-fn incomplete(dir: &Path) -> Result<Vec<(PathBuf, u64)>, CacheError> {
-    let blobs = entries(&dir.join("blobs"))?.into_iter();
-    let begun = blobs.filter(|(name, _)| is_incomplete(name));
-    Ok(begun.map(|(name, metadata)| (dir.join("blobs").join(name), metadata.len())).collect())
-}
-
-/// As `huggingface_hub` and llama.cpp name what they have not finished.
-fn is_incomplete(blob: &str) -> bool {
-    blob.ends_with(".incomplete") || blob.ends_with(".downloadInProgress")
+fn begun_in(blobs: &Path) -> Result<Vec<Begun>, CacheError> {
+    Ok(entries(blobs)?.iter().filter_map(|(name, metadata)| begun(blobs, name, metadata.len())).collect())
 }
 
 /// The files below `directory`, with their folders. Links are files here, whatever they lead to.
@@ -148,7 +141,7 @@ pub(super) fn bytes_below(directory: &Path) -> Result<u64, CacheError> {
 }
 
 /// Names in `directory` in order, with what they are themselves, links not followed. Nothing where it does not exist.
-fn entries(directory: &Path) -> Result<Vec<(String, Metadata)>, CacheError> {
+pub(super) fn entries(directory: &Path) -> Result<Vec<(String, Metadata)>, CacheError> {
     let listing = match std::fs::read_dir(directory) {
         Ok(listing) => listing,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

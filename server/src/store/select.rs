@@ -116,7 +116,8 @@ fn usual(name: &HubName, models: Vec<GgufModel>) -> Result<Selection, SelectErro
     let chosen = USUAL.iter().find_map(of).unwrap_or(&models[0]).clone();
     let choice = (models.len() > 1).then(|| {
         let what = chosen.quant.as_deref().unwrap_or(&chosen.files[0].name);
-        format!("{} is {what} here; there are {}", name.id(), available(&models))
+        let others: Vec<GgufModel> = models.iter().filter(|model| **model != chosen).cloned().collect();
+        format!("taking {what} of {}; there are also {}", name.id(), available(&others))
     });
     gguf(name, chosen, choice)
 }

@@ -67,9 +67,13 @@ pub enum TemplateError {
     /// The template refuses the conversation, in words meant for whoever wrote it.
     #[error("{0}")]
     Raised(String),
-    #[error("the chat template took more than {limit} steps on this conversation; shorten it or raise the limit")]
+    #[error(
+        "the chat template took more than {limit} steps on this conversation: it loops, or the conversation is too long for it"
+    )]
     TooManySteps { limit: u64 },
-    #[error("the chat template wrote more than {limit} bytes for this conversation; shorten it or raise the limit")]
+    #[error(
+        "the chat template wrote more than {limit} bytes for this conversation: it loops, or the conversation is too long for it"
+    )]
     TooLong { limit: usize },
     #[error("the chat template failed on this conversation: {0}")]
     Failed(String),

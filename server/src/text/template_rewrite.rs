@@ -12,7 +12,7 @@ const MAX_TAG_TOKENS: usize = 10_000;
 /// `elif`s nest, too.
 const MAX_ELIFS: usize = 10_000;
 /// Text between tags that a loop or a macro may repeat.
-const MAX_REPEATED_TEXT: usize = 16 << 10;
+const MAX_REPEATED_TEXT: usize = 4 << 10;
 
 /// As the environment is set up; both must read a template alike.
 pub(super) const WHITESPACE: WhitespaceConfig =

@@ -92,10 +92,10 @@ fn an_alias_stands_for_its_model_unless_a_file_has_its_name() {
 
 #[test]
 fn a_second_revision_must_agree_with_the_first() {
-    assert_eq!(hub("o/n:Q8_0").at("dev"), Ok(hub("o/n@dev:Q8_0")));
-    assert_eq!(hub("o/n@dev").at("dev"), Ok(hub("o/n@dev")));
-    assert!(matches!(hub("o/n@dev").at("main"), Err(NameError::Part { .. })));
-    assert!(matches!(hub("o/n").at("../x"), Err(NameError::Part { .. })));
+    assert_eq!(hub("o/n:Q8_0").at("dev", "--revision"), Ok(hub("o/n@dev:Q8_0")));
+    assert_eq!(hub("o/n@dev").at("dev", "--revision"), Ok(hub("o/n@dev")));
+    assert!(matches!(hub("o/n@dev").at("main", "--revision"), Err(NameError::TwoRevisions { .. })));
+    assert!(matches!(hub("o/n").at("../x", "--revision"), Err(NameError::Part { .. })));
 }
 
 proptest! {

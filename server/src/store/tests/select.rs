@@ -42,7 +42,7 @@ fn a_quantisation_is_found_in_any_case_and_whole() {
 fn without_a_quantisation_the_usual_one_is_taken_and_named() {
     assert_eq!(chosen("o/n", QUANTS), ["n-Q4_K_M.gguf"]);
     let choice = select(&hub("o/n"), &listing(QUANTS)).unwrap().choice.unwrap();
-    assert!(choice.starts_with("o/n is Q4_K_M here; there are Q8_0 (1.0 MiB), Q4_K_M (1.0 MiB)"), "{choice}");
+    assert!(choice.starts_with("taking Q4_K_M of o/n; there are also Q8_0 (1.0 MiB)"), "{choice}");
     assert_eq!(chosen("o/n", &["n-Q8_0.gguf", "n-Q4_0.gguf"]), ["n-Q4_0.gguf"]);
     assert_eq!(chosen("o/n", &["n-Q6_K.gguf"]), ["n-Q6_K.gguf"]);
 }
