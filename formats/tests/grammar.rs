@@ -5,7 +5,7 @@ use std::sync::Arc;
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 use llguidance::{Matcher, ParserFactory};
-use serde_json::json;
+use serde_json::{Value, json};
 use taper_formats::{
     Choice, Format, GrammarError, GrammarOptions, ReasoningFormat, Thoughts, Tool, all, by_name, call_grammar,
     reasoning_by_name,
@@ -65,6 +65,17 @@ struct Check {
 
 impl Check {
     fn new(format: &str, tools: &[Tool], choice: Choice, thoughts: Thoughts, special: bool) -> Self {
+        Self::answering(format, tools, choice, None, thoughts, special)
+    }
+
+    fn answering(
+        format: &str,
+        tools: &[Tool],
+        choice: Choice,
+        answer: Option<&Value>,
+        thoughts: Thoughts,
+        special: bool,
+    ) -> Self {
         let format = by_name(format).unwrap();
         let reasoning = match thoughts {
             Thoughts::None => format.reasoning(),
@@ -72,7 +83,7 @@ impl Check {
         };
         let vocabulary = Vocabulary::of(format, reasoning, special);
         let token = |text: &str| vocabulary.token(text);
-        let options = GrammarOptions { choice, parallel: true, thoughts, token: &token };
+        let options = GrammarOptions { choice, parallel: true, thoughts, answer, token: &token };
         let grammar = call_grammar(format, tools, &options).unwrap();
         Self { vocabulary, grammar }
     }
@@ -277,8 +288,31 @@ fn what_passes_in_python_is_read_back_as_the_schema_says() {
     assert_eq!(setup.pieces(call), [json!({"call": "hard-tool_1", "id": null, "arguments": arguments})]);
 }
 
+#[test]
+fn an_answer_in_json_may_stand_in_place_of_a_call() {
+    let properties = json!({ "city": { "enum": ["Seoul"] }, "degrees": { "type": "integer" } });
+    let schema =
+        json!({ "type": "object", "properties": properties, "required": ["city"], "additionalProperties": false });
+    let mut num_calls = 0;
+    for (file, format, text) in recorded(&["one call", "two calls"]) {
+        let tags = by_name(&format).unwrap().reasoning();
+        // It has channels for answers, where nothing else is foreseen.
+        if format == "openai" {
+            continue;
+        }
+        let check = Check::answering(&format, &tools(), Choice::Auto, Some(&schema), Thoughts::MayCome(tags), true);
+        assert!(check.accepts(r#"{"city": "Seoul", "degrees": 21}"#), "{format}\n{}", check.grammar);
+        for wrong in ["It is 21 degrees.", r#"{"city": "Busan"}"#, r#"{"degrees": 21}"#] {
+            assert!(!check.accepts(wrong), "{format}: {wrong}");
+        }
+        assert!(check.accepts(&text), "{file}: {text}\n{}", check.grammar);
+        num_calls += 1;
+    }
+    assert!(num_calls > 30, "{num_calls}");
+}
+
 fn error(tools: &[Tool], choice: Choice) -> GrammarError {
-    let options = GrammarOptions { choice, parallel: true, thoughts: Thoughts::None, token: &|_| None };
+    let options = GrammarOptions { choice, parallel: true, thoughts: Thoughts::None, answer: None, token: &|_| None };
     call_grammar(by_name("hermes").unwrap(), tools, &options).unwrap_err()
 }
 

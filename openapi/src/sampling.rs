@@ -118,8 +118,31 @@ pub struct SamplingFields {
     /// (vLLM).
     #[schema(min_length = 1)]
     pub cache_salt: Option<String>,
-    /// Name of the end user. Accepted without effect, and named in `x-ignored`.
+    /// Name of the end user. Users take turns: who has had less of the server's time is served first. Where the server has
+    /// several keys, the keys do.
     pub user: Option<String>,
+    /// How urgent it is. `priority` comes before all others, `flex` after them.
+    pub service_tier: Option<ServiceTier>,
+    /// Seconds that the answer may take, the wait for its turn included. Then it ends as with `max_tokens`, or with 408 if it
+    /// has not begun. The server's setting request-timeout is the upper limit.
+    #[schema(exclusive_minimum = 0)]
+    pub timeout: Option<f64>,
+}
+
+/// How urgent a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ServiceTier {
+    /// As `default`.
+    Auto,
+    /// In turn.
+    Default,
+    /// When no others wait.
+    Flex,
+    /// As `default`.
+    Scale,
+    /// Before all others.
+    Priority,
 }
 
 /// What a stream holds besides the text.

@@ -77,6 +77,10 @@ pub struct Timings {
     /// Generated tokens per second.
     #[schema(minimum = 0)]
     pub predicted_per_second: f64,
+    /// Tokens that were guessed, and computed with the one before them; none while it runs.
+    pub draft_n: u64,
+    /// Those of them that the answer has.
+    pub draft_n_accepted: u64,
     /// Milliseconds that the request waited before its first step (Taper).
     #[schema(minimum = 0)]
     pub queue_ms: f64,

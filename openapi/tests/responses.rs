@@ -185,6 +185,8 @@ fn timings_have_llama_server_s_keys() {
             "predicted_ms",
             "predicted_per_token_ms",
             "predicted_per_second",
+            "draft_n",
+            "draft_n_accepted",
             "queue_ms",
         ]
     );

@@ -205,6 +205,7 @@ pub fn start(
         max_num_batched_tokens: step_tokens(settings),
         max_scored_rows: MAX_SCORED_ROWS,
         max_queued_seqs: settings.queue_limit,
+        draft_max: settings.draft_tokens(),
         prefix_caching: settings.prefix_cache,
         eos_token_ids,
     };

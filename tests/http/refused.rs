@@ -79,6 +79,9 @@ fn a_value_outside_its_rule_is_refused_by_both_routes() {
         ("stream_options", json!({ "include_usage": true }), "stream"),
         ("cache_salt", json!(""), "empty"),
         ("user", json!(5), "5"),
+        ("service_tier", json!("gold"), "gold"),
+        ("timeout", json!(0), "0"),
+        ("timeout", json!("1s"), "1s"),
         ("stream", json!("yes"), "yes"),
         ("ignore_eos", json!(1), "1"),
         ("model", json!(5), "5"),
@@ -89,6 +92,22 @@ fn a_value_outside_its_rule_is_refused_by_both_routes() {
             body[*field] = value.clone();
             assert_refused(path, &body, field, told);
         }
+    }
+}
+
+#[test]
+fn a_prediction_is_a_text() {
+    let image = json!([{ "type": "image_url", "image_url": { "url": "data:," } }]);
+    for (prediction, param, told) in [
+        (json!("hi"), "prediction", "hi"),
+        (json!({ "content": "hi" }), "prediction", "type"),
+        (json!({ "type": "guess", "content": "hi" }), "prediction.type", "guess"),
+        (json!({ "type": "content", "content": 5 }), "prediction.content", "5"),
+        (json!({ "type": "content", "content": image }), "prediction.content[0]", "image_url"),
+    ] {
+        let mut body = chat();
+        body["prediction"] = prediction;
+        assert_refused(CHAT, &body, param, told);
     }
 }
 

@@ -257,11 +257,11 @@ fn a_banned_token_is_not_chosen() {
 
 #[test]
 fn fields_without_effect_are_named() {
-    let body = with(with(chat("ignored", 1), "frobnicate", json!(1)), "user", json!("me"));
-    assert_eq!(shared().post(CHAT, &body).header("x-ignored"), Some("user, frobnicate"));
+    let body = with(with(chat("ignored", 1), "frobnicate", json!(1)), "store", json!(true));
+    assert_eq!(shared().post(CHAT, &body).header("x-ignored"), Some("store, frobnicate"));
     let body = with(with(body, "stream", json!(true)), "stream_options", json!({ "include_obfuscation": false }));
     let ignored = shared().post(CHAT, &body);
-    assert_eq!(ignored.header("x-ignored"), Some("user, stream_options.include_obfuscation, frobnicate"));
+    assert_eq!(ignored.header("x-ignored"), Some("store, stream_options.include_obfuscation, frobnicate"));
     assert_eq!(shared().post(CHAT, &chat("honoured", 1)).header("x-ignored"), None);
     let answer = shared().post("/tokenize", &json!({ "content": "a", "frobnicate": 1 }));
     assert_eq!(answer.header("x-ignored"), Some("frobnicate"));
@@ -313,4 +313,41 @@ fn any_text_survives_a_stream() {
     let plain = whole(&shared().ok(TEXT, &body));
     assert!(plain[0].starts_with(prompt), "{plain:?}");
     assert_eq!(streamed(&shared().stream(TEXT, &body), 1), plain);
+}
+
+/// The answer itself, with its middle changed, is guessed right before the change and, once it is found again, behind it.
+#[test]
+fn a_prediction_leaves_the_answer_as_it_is_and_is_counted() {
+    let body = chat("predict", 60);
+    let plain = shared().ok(CHAT, &body);
+    let text = whole(&plain).remove(0);
+    assert_eq!(plain["usage"]["completion_tokens_details"]["accepted_prediction_tokens"], 0);
+    let parts = json!([{ "type": "text", "text": text }]);
+    for content in [json!(text), parts] {
+        let predicted =
+            shared().ok(CHAT, &with(body.clone(), "prediction", json!({ "type": "content", "content": content })));
+        assert_eq!((whole(&predicted).remove(0), &predicted["usage"]["completion_tokens"]), (text.clone(), &60.into()));
+        let details = &predicted["usage"]["completion_tokens_details"];
+        let count = |name: &str| details[name].as_u64().unwrap();
+        assert!(count("accepted_prediction_tokens") > 0, "{details}");
+        let timings = &predicted["timings"];
+        let guessed = count("accepted_prediction_tokens") + count("rejected_prediction_tokens");
+        assert_eq!(
+            (&timings["draft_n"], &timings["draft_n_accepted"]),
+            (&guessed.into(), &details["accepted_prediction_tokens"])
+        );
+    }
+}
+
+#[test]
+fn an_answer_that_takes_too_long_ends_as_with_max_tokens_and_one_that_has_not_begun_with_408() {
+    let endless = with(completion(&json!("a"), 5000), "timeout", json!(0.1));
+    let answer = shared().ok(TEXT, &endless);
+    assert_eq!(answer["choices"][0]["finish_reason"], "length");
+    assert!(answer["usage"]["completion_tokens"].as_u64().is_some_and(|tokens| tokens < 5000), "{}", answer["usage"]);
+    let late = shared().post(TEXT, &with(completion(&json!("a"), 5000), "timeout", json!(1e-6)));
+    assert_eq!(
+        (late.status, late.header("x-should-retry"), &late.json()["error"]["code"]),
+        (408, Some("false"), &"timeout".into())
+    );
 }

@@ -133,7 +133,7 @@ fn mistakes_in_tools_are_refused_by_name() {
         ("tools", json!(vec![clock(); 129]), "tools"),
         ("tool_choice", named("unknown"), "tool_choice"),
         ("tool_choice", json!("always"), "tool_choice"),
-        ("response_format", json!({ "type": "json_object" }), "response_format"),
+        ("guided_regex", json!("a+"), "guided_regex"),
         ("thinking_token_budget", json!(-2), "thinking_token_budget"),
     ] {
         let error = shared().post(CHAT, &with(chat(0, json!("auto")), field, value)).error(400);
@@ -179,4 +179,31 @@ fn thoughts_have_a_field_of_their_own_and_end_with_their_budget() {
     let choice = &formed["choices"][0];
     assert_eq!((&choice["message"]["content"], &choice["finish_reason"]), (&"yes".into(), &"stop".into()));
     assert!(choice["message"]["reasoning_content"].as_str().is_some_and(|text| !text.is_empty()));
+}
+
+#[test]
+fn beside_tools_an_answer_follows_its_schema_or_is_a_call() {
+    let schema = json!({ "type": "object", "properties": { "degrees": { "enum": [20, 21] } }, "required": ["degrees"], "additionalProperties": false });
+    let format = json!({ "type": "json_schema", "json_schema": { "name": "weather", "schema": schema } });
+    let mut kinds = [0, 0];
+    for seed in 0..8 {
+        let answer = shared().ok(CHAT, &with(chat(seed, json!("auto")), "response_format", format.clone()));
+        let choice = &answer["choices"][0];
+        match choice["message"]["content"].as_str() {
+            Some(text) => {
+                let found: Value = serde_json::from_str(text).unwrap();
+                assert!([20, 21].contains(&found["degrees"].as_i64().unwrap()), "{text}");
+                assert_eq!(choice["finish_reason"], "stop");
+                kinds[0] += 1;
+            }
+            None => {
+                assert_eq!(choice["finish_reason"], "tool_calls", "{answer}");
+                kinds[1] += 1;
+            }
+        }
+    }
+    assert!(kinds[0] > 0, "{kinds:?}");
+    // What must be a call is one, whatever an answer would have to be.
+    let forced = shared().ok(CHAT, &with(chat(1, named("get_weather")), "response_format", format));
+    assert_is_a_call_of_the_weather(&array(&forced["choices"][0]["message"]["tool_calls"])[0]);
 }

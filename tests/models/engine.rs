@@ -131,3 +131,21 @@ fn a_cache_of_a_quarter_serves_all_and_is_free_afterwards() {
         assert_eq!((stats.used_blocks, stats.free_blocks + stats.cached_blocks), (0, num_blocks), "{model}: {stats:?}");
     }
 }
+
+/// Random weights repeat themselves soon, so many guesses are right; those behind a wrong one must leave nothing behind.
+#[test]
+fn guesses_change_no_token() {
+    for model in MODELS {
+        let engine = TestEngine::start(&fixture("tiny").join(model), &EngineSettings { guess: true, ..settings() });
+        for seed in 0..4 {
+            let prompt = prompt(seed, 30);
+            let expected = reference(model, &prompt);
+            assert_eq!(engine.greedy(&prompt, OUTPUT), expected, "{model}, prompt {seed}");
+            let mut prediction = expected.clone();
+            prediction[OUTPUT / 2] += 1;
+            let (tokens, usage) = finish(engine.submit_predicted(&prompt, prediction, OUTPUT));
+            assert_eq!(tokens, expected, "{model}, prompt {seed}");
+            assert!(usage.accepted_tokens >= OUTPUT / 2 - 3, "{model}, prompt {seed}: {usage:?}");
+        }
+    }
+}

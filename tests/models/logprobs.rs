@@ -44,8 +44,10 @@ fn scored(engine: &TestEngine, prompt: &[u32], count: usize) -> (Vec<TokenLogpro
         prompt_logprobs: Some(count),
         ..SamplingParams::default()
     };
-    let mut request =
-        engine.engine.submit(Request { prompt: prompt.to_vec(), params, cache_salt: None }).expect("the request fits");
+    let mut request = engine
+        .engine
+        .submit(Request { prompt: prompt.to_vec(), params, ..Request::default() })
+        .expect("the request fits");
     let mut of_prompt = Vec::new();
     loop {
         match request.blocking_recv().expect("a token comes") {

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use taper_models::batch::Batch;
 use taper_server::engine::sampling::{ParamError, SamplingParams};
@@ -39,6 +40,7 @@ fn config() -> EngineConfig {
         max_num_batched_tokens: 16,
         max_scored_rows: 4,
         max_queued_seqs: 32,
+        draft_max: 0,
         prefix_caching: true,
         eos_token_ids: Vec::new(),
     }
@@ -87,7 +89,7 @@ fn start_gated(config: &EngineConfig) -> (EngineHandle, JoinHandle<()>, Gate) {
 
 fn greedy(prompt: Vec<u32>, max_tokens: usize) -> Request {
     let params = SamplingParams { temperature: 0.0, max_tokens: Some(max_tokens), ..SamplingParams::default() };
-    Request { prompt, params, cache_salt: None }
+    Request { prompt, params, ..Request::default() }
 }
 
 /// All tokens of a request, why it ended, and its usage.
@@ -127,7 +129,7 @@ fn a_greedy_request_gives_the_models_tokens_up_to_max_tokens() {
     let (tokens, reason, usage) = run(&engine, greedy(prompt(21), 30));
     assert_eq!(tokens, reference_greedy(&prompt(21), 30, &config().windows));
     assert_eq!(reason, FinishReason::Length);
-    assert_eq!(usage, Usage { prompt_tokens: 21, completion_tokens: 30, cached_tokens: 0 });
+    assert_eq!(usage, Usage { prompt_tokens: 21, completion_tokens: 30, ..Usage::default() });
     stop(&engine, thread);
 }
 
@@ -188,7 +190,7 @@ fn the_same_seed_gives_the_same_tokens_alone_and_in_company() {
             max_tokens: Some(25),
             ..SamplingParams::default()
         };
-        Request { prompt: prompt(23), params, cache_salt: None }
+        Request { prompt: prompt(23), params, ..Request::default() }
     };
     let (engine, thread) = start(&config());
     let (alone, ..) = run(&engine, request());
@@ -560,5 +562,104 @@ fn a_constraint_that_fails_ends_only_its_own_request() {
     let other = engine.submit(greedy(prompt(3), 5)).expect("accepted");
     assert_eq!(collect(failing).1, FinishReason::Impossible("the constraint on the answer failed: spent".into()));
     assert_eq!(collect(other).1, FinishReason::Length);
+    stop(&engine, thread);
+}
+
+/// The answer with its first tokens, then three wrong ones, then its rest.
+fn spoiled(answer: &[u32]) -> Vec<u32> {
+    let mut prediction = answer.to_vec();
+    prediction[12..15].iter_mut().for_each(|token| *token = (*token + 1) % VOCAB as u32);
+    prediction
+}
+
+#[test]
+fn a_prediction_saves_steps_and_changes_no_token() {
+    let expected = reference_greedy(&prompt(9), 40, &config().windows);
+    let mut steps = Vec::new();
+    for prediction in [Vec::new(), spoiled(&expected), expected.clone()] {
+        let (engine, thread) = start(&EngineConfig { max_scored_rows: 12, ..config() });
+        let (tokens, reason, usage) = run(&engine, Request { prediction, ..greedy(prompt(9), 40) });
+        assert_eq!((&tokens, reason), (&expected, FinishReason::Length));
+        stop(&engine, thread);
+        let stats = engine.stats();
+        let accepted = [stats.accepted_tokens, usage.accepted_tokens as u64];
+        assert_eq!((accepted, stats.draft_tokens), ([40 - stats.steps; 2], usage.draft_tokens as u64));
+        steps.push(stats.steps);
+    }
+    // Guesses of 4, 8, and then 12 at a time, each with one token more.
+    assert_eq!((steps[0], steps[2]), (40, 4));
+    assert!(steps[1] < 20, "{steps:?}");
+}
+
+#[test]
+fn what_repeats_is_guessed_where_the_engine_may() {
+    let repeated = |draft_max: usize| {
+        let (engine, thread) = start(&EngineConfig { draft_max, ..config() });
+        // Bias leaves one token to choose, again and again.
+        let params = SamplingParams { logit_bias: vec![(5, 100.0)], ..greedy(prompt(4), 20).params };
+        let (tokens, ..) = run(&engine, Request { params, ..greedy(prompt(4), 20) });
+        stop(&engine, thread);
+        (tokens, engine.stats().steps)
+    };
+    let ((plain, slow), (guessed, fast)) = (repeated(0), repeated(8));
+    assert_eq!((plain, slow), (guessed, 20));
+    assert!(fast < 10, "{fast}");
+}
+
+#[test]
+fn sampled_tokens_are_the_same_with_a_prediction() {
+    let (engine, thread) = start(&config());
+    let params = SamplingParams { seed: Some(3), repetition_penalty: 1.3, ..SamplingParams::default() };
+    let request = Request { params: SamplingParams { max_tokens: Some(40), ..params }, ..greedy(prompt(9), 40) };
+    let (expected, ..) = run(&engine, request.clone());
+    let (tokens, _, usage) = run(&engine, Request { prediction: spoiled(&expected), ..request });
+    assert_eq!(tokens, expected);
+    assert!(usage.accepted_tokens > 15, "{usage:?}");
+    stop(&engine, thread);
+}
+
+#[test]
+fn a_stop_token_ends_a_predicted_answer_where_it_would_have_ended() {
+    let (engine, thread) = start(&config());
+    let expected = reference_greedy(&prompt(9), 40, &config().windows);
+    let stop_at = expected.iter().position(|token| expected.iter().filter(|other| *other == token).count() == 1);
+    let stop_at = stop_at.expect("some token comes once");
+    let params = SamplingParams { stop_token_ids: vec![expected[stop_at]], ..greedy(prompt(9), 40).params };
+    let (tokens, reason, _) = run(&engine, Request { prediction: expected.clone(), params, ..greedy(prompt(9), 40) });
+    assert_eq!((tokens.as_slice(), reason), (&expected[..stop_at], FinishReason::Stop { token: expected[stop_at] }));
+    stop(&engine, thread);
+}
+
+#[test]
+fn forced_tokens_that_were_predicted_are_computed_once() {
+    let constrained = |prediction: Vec<u32>| {
+        let (engine, thread) = start(&config());
+        let constraint = NoThirds { forced: vec![4, 5, 7], rest: 6 };
+        let request = Request { prediction, ..greedy(prompt(6), 30) };
+        let answer = collect(engine.submit_constrained(request, Some(Box::new(constraint))).expect("accepted"));
+        stop(&engine, thread);
+        (answer.0, engine.stats().steps, answer.2.accepted_tokens)
+    };
+    let (expected, steps, _) = constrained(Vec::new());
+    let (tokens, fewer, accepted) = constrained(expected.clone());
+    assert_eq!((tokens, expected.len(), steps), (expected, 9, 6));
+    assert!(fewer < steps && accepted > 4, "{fewer} steps, {accepted} accepted");
+}
+
+#[test]
+fn a_deadline_ends_a_request_that_waits_and_one_that_runs() {
+    let (engine, thread, gate) = start_gated(&EngineConfig { max_num_seqs: 1, ..config() });
+    let soon = Some(Instant::now() + Duration::from_millis(50));
+    let running = engine.submit(Request { deadline: soon, ..greedy(prompt(3), 50) }).expect("accepted");
+    let waiting = engine.submit(Request { deadline: soon, ..greedy(prompt(3), 50) }).expect("accepted");
+    let without = engine.submit(greedy(prompt(3), 2)).expect("accepted");
+    gate.batch();
+    std::thread::sleep(Duration::from_millis(60));
+    gate.go();
+    let (tokens, reason, _) = collect(running);
+    assert_eq!((tokens.len(), reason), (1, FinishReason::Deadline));
+    assert_eq!(collect(waiting).1, FinishReason::Deadline);
+    drop(gate);
+    assert_eq!(collect(without).1, FinishReason::Length);
     stop(&engine, thread);
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use taper_models::batch::Batch;
-use taper_server::engine::scheduler::{Scheduler, StepRows};
+use taper_server::engine::scheduler::{Draft, Scheduler, StepRows};
 use taper_server::engine::sequence::{NewSequence, Sequence, SequenceId, StopRules};
-use taper_server::engine::{BlockCounts, EngineConfig, ModelRunner};
+use taper_server::engine::{BlockCounts, EngineConfig, ModelRunner, Party, Tier};
 
 use crate::fake_model::{FakeModel, VOCAB, argmax, reference_greedy, reference_logits};
 
@@ -19,9 +19,15 @@ struct Rig {
     outputs: HashMap<SequenceId, Vec<u32>>,
     /// The next prompt token to be scored, of the sequences that want that.
     scored: HashMap<SequenceId, usize>,
+    /// There are several parties or tiers.
+    are_several: bool,
+    /// Makes guesses of which some are right, if it is not 0.
+    draft_seed: usize,
     /// Token-steps that suffice even if only the oldest sequence made progress, one token a step.
     step_bound: usize,
     steps: usize,
+    /// Whose tokens the last step computed, in order of the batch.
+    last_ids: Vec<SequenceId>,
 }
 
 fn config(num_blocks: usize, block_size: usize, windows: &[Option<usize>]) -> EngineConfig {
@@ -34,6 +40,7 @@ fn config(num_blocks: usize, block_size: usize, windows: &[Option<usize>]) -> En
         max_num_batched_tokens: 16,
         max_scored_rows: 64,
         max_queued_seqs: 100,
+        draft_max: 0,
         prefix_caching: true,
         eos_token_ids: Vec::new(),
     }
@@ -44,7 +51,19 @@ impl Rig {
         let scheduler = Scheduler::new(&config);
         let model = FakeModel::new(config.num_blocks, config.block_size, &config.windows);
         let (prompts, outputs, scored) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { config, scheduler, model, prompts, outputs, scored, step_bound: 0, steps: 0 }
+        Self {
+            config,
+            scheduler,
+            model,
+            prompts,
+            outputs,
+            scored,
+            are_several: false,
+            draft_seed: 0,
+            step_bound: 0,
+            steps: 0,
+            last_ids: Vec::new(),
+        }
     }
 
     /// Submits, if the pool can ever hold it; says whether it did.
@@ -59,14 +78,25 @@ impl Rig {
         Some(id)
     }
 
+    /// The same for one of a party and tier.
+    fn submit_of(&mut self, party: Party, tier: Tier, prompt: Vec<u32>, max_new_tokens: usize) -> Option<SequenceId> {
+        self.are_several = true;
+        self.submit_any(NewSequence { prompt, party, tier, ..NewSequence::default() }, max_new_tokens)
+    }
+
     fn submit_new(&mut self, prompt: Vec<u32>, max_new_tokens: usize, scores_prompt: bool) -> Option<SequenceId> {
+        self.submit_any(NewSequence { prompt, scores_prompt, ..NewSequence::default() }, max_new_tokens)
+    }
+
+    fn submit_any(&mut self, new: NewSequence, max_new_tokens: usize) -> Option<SequenceId> {
+        let prompt = new.prompt.clone();
         let len = prompt.len() + max_new_tokens - 1;
         if len > self.scheduler.blocks().capacity(self.config.max_model_len, self.config.max_num_batched_tokens) {
             return None;
         }
         let id = SequenceId(self.prompts.len() as u64);
         let stop = StopRules { max_new_tokens, ..StopRules::default() };
-        self.scheduler.submit(NewSequence { id, prompt: prompt.clone(), stop, scores_prompt, ..Default::default() });
+        self.scheduler.submit(NewSequence { id, stop, ..new });
         self.prompts.insert(id, prompt);
         self.outputs.insert(id, Vec::new());
         self.step_bound += len;
@@ -75,33 +105,50 @@ impl Rig {
 
     /// One step, with every invariant checked; the batch, unless there was nothing to do.
     fn step(&mut self) -> Option<Batch> {
-        let batch = self.scheduler.schedule();
+        let (windows, seed) = (self.config.windows.clone(), self.draft_seed);
+        self.step_with(&mut |sequence, room| draft(sequence, room, seed, &windows))
+    }
+
+    fn step_with(&mut self, draft: &mut Draft<'_>) -> Option<Batch> {
+        let batch = self.scheduler.schedule(draft);
         self.check_invariants();
         let batch = batch?;
         self.steps += 1;
+        self.last_ids = self.scheduler.scheduled().map(Sequence::id).collect();
         assert!(batch.num_tokens() <= self.config.max_num_batched_tokens, "{} tokens", batch.num_tokens());
         let logits = self.model.forward(&batch).expect("the fake model never fails");
         for (sequence, share) in self.scheduler.scheduled().zip(&batch.sequences) {
-            self.model.assert_holds(share, sequence.tokens());
+            self.model.assert_holds(share, &[sequence.tokens(), sequence.draft()].concat());
         }
         let mut rows = logits.rows.chunks(VOCAB);
-        for StepRows { id, scored, is_complete } in self.scheduler.commit() {
+        for StepRows { id, scored, sampled } in self.scheduler.commit(batch.num_tokens() as f64) {
             for token in scored {
                 self.check_score(id, token, rows.next().expect("a row for each scored token"));
             }
-            if !is_complete {
-                continue;
-            }
-            let token = argmax(rows.next().expect("a row for each complete sequence"));
-            self.outputs.get_mut(&id).expect("submitted").push(token);
-            let sequence = self.scheduler.running_mut(id).expect("complete sequences run");
-            if sequence.append(token).is_some() {
+            let sampled: Vec<_> = rows.by_ref().take(sampled).collect();
+            if !sampled.is_empty() && self.sample(id, &sampled) {
                 self.scheduler.remove(id);
             }
         }
         assert_eq!(rows.next(), None, "every row is somebody's");
         self.check_invariants();
         Some(batch)
+    }
+
+    /// Samples from each row that the one before has confirmed; whether the sequence has ended.
+    fn sample(&mut self, id: SequenceId, rows: &[&[f32]]) -> bool {
+        let mut has_ended = false;
+        for (guesses, row) in rows.iter().enumerate() {
+            let sequence = self.scheduler.running_mut(id).expect("complete sequences run");
+            if has_ended || !sequence.confirms(guesses) {
+                break;
+            }
+            let token = argmax(row);
+            self.outputs.get_mut(&id).expect("submitted").push(token);
+            has_ended = sequence.append(token).is_some();
+        }
+        self.scheduler.settle(id);
+        has_ended
     }
 
     /// A prompt token is scored once, in its turn, by what the model says of the tokens before it.
@@ -123,8 +170,10 @@ impl Rig {
         let BlockCounts { free, cached, used } = self.scheduler.blocks().counts();
         assert_eq!(free + cached + used, self.config.num_blocks);
         assert!(self.scheduler.num_running() <= self.config.max_num_seqs);
-        let ids: Vec<_> = self.scheduler.sequences().map(Sequence::id).collect();
-        assert!(ids.is_sorted(), "running, then waiting, is the order of arrival: {ids:?}");
+        if !self.are_several {
+            let ids: Vec<_> = self.scheduler.sequences().map(Sequence::id).collect();
+            assert!(ids.is_sorted(), "running, then waiting, is the order of arrival: {ids:?}");
+        }
     }
 
     fn run_to_end(&mut self) {
@@ -144,6 +193,19 @@ impl Rig {
     fn output(&self, id: SequenceId) -> &[u32] {
         &self.outputs[&id]
     }
+}
+
+/// Guesses up to five tokens as the model would choose them; one of them is wrong, or none.
+fn draft(sequence: &Sequence, room: usize, seed: usize, windows: &[Option<usize>]) -> Vec<u32> {
+    if seed == 0 {
+        return Vec::new();
+    }
+    let chance = seed.wrapping_mul(sequence.tokens().len() + 31 * sequence.id().0 as usize) >> 7;
+    let mut guess = reference_greedy(sequence.tokens(), room.min(chance % 6), windows);
+    if let Some(token) = guess.get_mut(chance / 6 % 8) {
+        *token = (*token + 1) % VOCAB as u32;
+    }
+    guess
 }
 
 fn prompt(len: usize) -> Vec<u32> {
@@ -181,6 +243,106 @@ fn a_scored_prompt_is_computed_whole_in_steps_of_few_rows() {
     // 13 tokens of 14 have one before them, and the last row is the one that is sampled from.
     assert_eq!(rows, [6, 6, 2]);
     rig.assert_scored();
+}
+
+#[test]
+fn guesses_that_are_right_save_steps_and_wrong_ones_cost_none() {
+    let mut steps = Vec::new();
+    for right in [0, 2, 3] {
+        let mut rig = Rig::new(config(100, 4, &[None, Some(6)]));
+        let id = rig.submit(prompt(5), 13).expect("it fits");
+        let windows = rig.config.windows.clone();
+        let mut guess = |sequence: &Sequence, room: usize| {
+            let mut guess = reference_greedy(sequence.tokens(), 3.min(room), &windows);
+            guess.iter_mut().skip(right).for_each(|token| *token = (*token + 1) % VOCAB as u32);
+            guess
+        };
+        while rig.step_with(&mut guess).is_some() {}
+        assert_eq!(rig.output(id).len(), 13);
+        rig.check_outputs();
+        steps.push(rig.steps);
+    }
+    // A step gives a token and as many more as were guessed right.
+    assert_eq!(steps, [13, 5, 4]);
+}
+
+/// Sequences of the next step and their tokens.
+fn shares(rig: &mut Rig) -> Vec<(u64, usize)> {
+    let batch = rig.step().expect("work");
+    let ids: Vec<_> = rig.last_ids.iter().map(|id| id.0).collect();
+    ids.into_iter().zip(batch.sequences.iter().map(|sequence| sequence.query_len)).collect()
+}
+
+#[test]
+fn a_user_with_a_long_prompt_does_not_hold_up_another() {
+    let mut rig = Rig::new(config(100, 4, &[None]));
+    rig.submit_of(1, Tier::Default, prompt(60), 1);
+    rig.step();
+    rig.submit_of(2, Tier::Default, prompt(20), 1);
+    // The first has had 16 tokens; the second counts from there, and came later.
+    assert_eq!(shares(&mut rig), [(0, 16)]);
+    assert_eq!(shares(&mut rig), [(0, 1), (1, 15)]);
+    // 33 against 31.
+    assert_eq!(shares(&mut rig), [(1, 5), (0, 11)]);
+    rig.run_to_end();
+    rig.check_outputs();
+}
+
+#[test]
+fn users_take_turns_however_many_requests_one_has() {
+    let mut rig = Rig::new(EngineConfig { max_num_seqs: 1, ..config(100, 4, &[None]) });
+    let greedy: Vec<_> = (0..4).map(|_| rig.submit_of(1, Tier::Default, prompt(16), 1).expect("it fits")).collect();
+    let modest = rig.submit_of(2, Tier::Default, prompt(16), 1).expect("it fits");
+    rig.step();
+    // The first one's prefix is cached from then on, so each step ends one of them.
+    let ended: Vec<_> = (0..4)
+        .map(|_| {
+            rig.step();
+            rig.last_ids[0]
+        })
+        .collect();
+    assert_eq!(ended, [modest, greedy[1], greedy[2], greedy[3]]);
+}
+
+#[test]
+fn every_running_sequence_gets_a_token_beside_a_long_prompt() {
+    let mut rig = Rig::new(config(100, 4, &[None]));
+    for party in 0..3 {
+        rig.submit_of(party, Tier::Default, prompt(3), 10);
+    }
+    rig.step();
+    rig.submit_of(9, Tier::Priority, prompt(60), 2);
+    assert_eq!(shares(&mut rig), [(0, 1), (1, 1), (2, 1), (3, 13)]);
+    assert_eq!(shares(&mut rig), [(3, 13), (0, 1), (1, 1), (2, 1)]);
+}
+
+#[test]
+fn a_higher_tier_takes_the_place_of_a_lower_one() {
+    let mut rig = Rig::new(EngineConfig { max_num_seqs: 2, ..config(100, 4, &[None]) });
+    let [flex, usual] = [Tier::Flex, Tier::Default].map(|tier| rig.submit_of(1, tier, prompt(5), 9).expect("it fits"));
+    rig.step();
+    let later = rig.submit_of(2, Tier::Default, prompt(6), 3).expect("it fits");
+    let urgent = rig.submit_of(2, Tier::Priority, prompt(7), 3).expect("it fits");
+    let running = |rig: &mut Rig| {
+        rig.step();
+        rig.last_ids.clone()
+    };
+    assert_eq!(running(&mut rig), [usual, urgent], "the flexible one has gone, the other default one waits");
+    rig.step();
+    rig.step();
+    assert_eq!(running(&mut rig), [usual, later]);
+    rig.run_to_end();
+    assert_eq!(rig.output(flex).len(), 9);
+    rig.check_outputs();
+}
+
+#[test]
+fn nothing_is_guessed_while_others_wait() {
+    let mut rig = Rig::new(EngineConfig { max_num_seqs: 1, ..config(100, 4, &[None]) });
+    rig.submit(prompt(5), 3);
+    rig.submit(prompt(5), 3);
+    let batch = rig.step_with(&mut |_, _| panic!("the second one waits")).expect("work");
+    assert_eq!(batch.num_tokens(), 5);
 }
 
 #[test]
@@ -240,7 +402,7 @@ fn a_removed_sequence_frees_its_blocks_at_once_running_or_waiting() {
 fn a_failed_step_publishes_nothing() {
     let mut rig = Rig::new(config(20, 4, &[None]));
     let id = rig.submit(prompt(12), 5).expect("it fits");
-    rig.scheduler.schedule().expect("work");
+    rig.scheduler.schedule(&mut |_, _| Vec::new()).expect("work");
     rig.scheduler.remove(id);
     assert_eq!(rig.scheduler.blocks().counts(), BlockCounts { free: 20, cached: 0, used: 0 });
 }
@@ -251,6 +413,9 @@ enum Action {
         prompt: Vec<u32>,
         max_new_tokens: usize,
         scores_prompt: bool,
+        /// Of both few, so that they meet.
+        party: Party,
+        tier: Tier,
     },
     Step,
     /// Removes one of the live sequences, as a cancel or a stop token does.
@@ -261,8 +426,16 @@ enum Action {
 fn action() -> impl Strategy<Value = Action> {
     let prompt = (0..2u32, 1..24usize, prop::collection::vec(0..3u32, 0..8))
         .prop_map(|(text, head, tail)| [(text..).take(head).collect(), tail].concat());
-    let submit = (prompt, 1..20usize, prop::bool::weighted(0.2))
-        .prop_map(|(prompt, max_new_tokens, scores_prompt)| Action::Submit { prompt, max_new_tokens, scores_prompt });
+    let tier = prop_oneof![3 => Just(Tier::Default), 1 => Just(Tier::Flex), 1 => Just(Tier::Priority)];
+    let submit = (prompt, 1..20usize, prop::bool::weighted(0.2), 0..3u64, tier).prop_map(
+        |(prompt, max_new_tokens, scores_prompt, party, tier)| Action::Submit {
+            prompt,
+            max_new_tokens,
+            scores_prompt,
+            party,
+            tier,
+        },
+    );
     prop_oneof![3 => submit, 6 => Just(Action::Step), 1 => any::<prop::sample::Index>().prop_map(Action::Remove)]
 }
 
@@ -285,15 +458,20 @@ proptest! {
     /// After any trace the books balance, every read finds the right tokens, every sequence ends in a bounded number of
     /// steps, and the output is that of a lone run without a cache.
     #[test]
-    fn any_trace_gives_the_output_of_lone_runs(config in any_config(), actions in prop::collection::vec(action(), 1..80)) {
-        let mut rig = Rig::new(config);
+    fn any_trace_gives_the_output_of_lone_runs(
+        config in any_config(),
+        draft_seed in prop_oneof![Just(0), any::<usize>()],
+        are_several in any::<bool>(),
+        actions in prop::collection::vec(action(), 1..80),
+    ) {
+        let mut rig = Rig { draft_seed, are_several, ..Rig::new(config) };
         for action in actions {
             match action {
-                Action::Submit { prompt, max_new_tokens, scores_prompt: true } => {
-                    rig.submit_scoring(prompt, max_new_tokens);
-                }
-                Action::Submit { prompt, max_new_tokens, scores_prompt: false } => {
-                    rig.submit(prompt, max_new_tokens);
+                Action::Submit { prompt, max_new_tokens, scores_prompt, party, tier } => {
+                    let (party, tier) = if are_several { (party, tier) } else { Default::default() };
+                    let new = NewSequence { prompt, scores_prompt, party, tier, ..NewSequence::default() };
+                    let id = rig.submit_any(new, max_new_tokens);
+                    rig.scored.extend(id.filter(|_| scores_prompt).map(|id| (id, 1)));
                 }
                 Action::Step => {
                     rig.step();

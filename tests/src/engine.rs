@@ -38,8 +38,14 @@ impl TestEngine {
 
     /// Submits a greedy request for `count` tokens.
     pub fn submit(&self, prompt: &[u32], count: usize) -> RequestHandle {
+        self.submit_predicted(prompt, Vec::new(), count)
+    }
+
+    /// The same for one whose answer is predicted.
+    pub fn submit_predicted(&self, prompt: &[u32], prediction: Vec<u32>, count: usize) -> RequestHandle {
         let params = SamplingParams { temperature: 0.0, max_tokens: Some(count), ..SamplingParams::default() };
-        self.engine.submit(Request { prompt: prompt.to_vec(), params, cache_salt: None }).expect("the request fits")
+        let request = Request { prompt: prompt.to_vec(), params, prediction, ..Request::default() };
+        self.engine.submit(request).expect("the request fits")
     }
 
     /// Lets all requests end, stops, and gives the number of blocks and the engine's last numbers.

@@ -9,6 +9,7 @@ mod literals;
 mod params;
 
 use lark::Lark;
+use serde_json::Value;
 
 use crate::format::Format;
 use crate::reasoning::ReasoningFormat;
@@ -46,6 +47,8 @@ pub struct GrammarOptions<'a> {
     pub parallel: bool,
     /// The thoughts before.
     pub thoughts: Thoughts,
+    /// The schema of an answer without calls. `None`: any text. Only where none must be called.
+    pub answer: Option<&'a Value>,
     /// The identifier of the special token that is spelled so. Asked for the markers of the format and the thoughts.
     pub token: &'a dyn Fn(&str) -> Option<u32>,
 }
@@ -62,6 +65,9 @@ pub enum GrammarError {
     /// A name that the format cannot write.
     #[error("the tool name `{0}` cannot be written in this model's format; use letters, digits, `_`, `-` and `.`")]
     Name(String),
+    /// A form of the answer, in a format that has it in a channel of its own.
+    #[error("this model's format has no place for an answer in JSON beside calls; leave out one of the two")]
+    Answer,
     /// Arguments that are no object.
     #[error("the parameters of tool `{0}` must be a JSON schema of type object")]
     Parameters(String),
@@ -77,8 +83,10 @@ pub fn call_grammar(format: &Format, tools: &[Tool], options: &GrammarOptions) -
     };
     let mut lark = Lark::new([format.markers(), &tokens].concat(), options.token);
     let calls = calls::calls(&mut lark, format, &tools, parallel);
-    let answer = match options.choice {
-        Choice::Auto => calls.maybe(&mut lark, format, options.thoughts.around_answer()),
+    let answer = match (&options.choice, options.answer) {
+        (Choice::Auto, Some(_)) if format.is_harmony() => return Err(GrammarError::Answer),
+        (Choice::Auto, Some(schema)) => format!("({} | {})", lark.json(schema), calls.always(&lark)),
+        (Choice::Auto, None) => calls.maybe(&mut lark, format, options.thoughts.around_answer()),
         _ => calls.always(&lark),
     };
     // A free answer brings what stands before calls itself.

@@ -9,7 +9,7 @@ mod tools;
 pub use chunk::{ChatChunk, ChatChunkChoice, ChatDelta, FunctionCallDelta, ToolCallDelta};
 pub use completion::{AssistantRole, ChatChoice, ChatCompletion, ChatMessage};
 pub use message::{ContentPart, FunctionCall, Message, MessageContent, Role, ToolCall, ToolType};
-pub use request::{ChatRequest, ReasoningFormatName};
+pub use request::{ChatRequest, Prediction, PredictionType, ReasoningFormatName};
 pub use tools::{AllowedTool, AllowedTools, FunctionDefinition, FunctionName, ToolChoice, ToolDefinition, ToolMode};
 
 pub(crate) mod paths {

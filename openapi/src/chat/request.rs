@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::message::Message;
+use super::message::{Message, MessageContent};
 use super::tools::{ToolChoice, ToolDefinition};
 use crate::body::{Body, BodyError, Unknown, read};
 use crate::sampling::SamplingFields;
@@ -19,6 +19,24 @@ pub enum ReasoningFormatName {
     Auto,
     /// Into fields of their own.
     Deepseek,
+}
+
+/// What the answer will probably be.
+#[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
+pub struct Prediction {
+    /// How it is predicted.
+    #[serde(rename = "type")]
+    pub kind: PredictionType,
+    /// The text; parts are joined without anything between them.
+    pub content: MessageContent,
+}
+
+/// How it is predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PredictionType {
+    /// By its text.
+    Content,
 }
 
 /// A conversation, and how to continue it.
@@ -85,9 +103,9 @@ pub struct ChatRequest {
     /// Voice and format of a spoken answer. Not supported: refused.
     #[schema(value_type = Option<Object>)]
     pub audio: Option<Value>,
-    /// Text that the answer will mostly repeat. Accepted without effect, and named in `x-ignored`.
-    #[schema(value_type = Option<Object>)]
-    pub prediction: Option<Value>,
+    /// Text that the answer will mostly repeat, such as a file that is to be changed: where they agree, the answer is
+    /// made in fewer steps. It is the same with and without.
+    pub prediction: Option<Prediction>,
     /// How to search the web. Not supported: refused.
     #[schema(value_type = Option<Object>)]
     pub web_search_options: Option<Value>,
@@ -98,9 +116,6 @@ pub struct ChatRequest {
     /// Labels of the request. Accepted without effect, and named in `x-ignored`.
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Value>,
-    /// Priority at OpenAI. Accepted without effect, and named in `x-ignored`.
-    #[schema(value_type = Option<String>)]
-    pub service_tier: Option<Value>,
     /// Name of the end user, for OpenAI's checks. Accepted without effect, and named in `x-ignored`.
     #[schema(value_type = Option<String>)]
     pub safety_identifier: Option<Value>,

@@ -177,7 +177,7 @@ impl Bench {
             ignore_eos: true,
             ..SamplingParams::default()
         };
-        Ok(self.engine.submit(Request { prompt, params, cache_salt: None })?)
+        Ok(self.engine.submit(Request { prompt, params, ..Request::default() })?)
     }
 
     /// Of a linear congruential sequence (Knuth's MMIX constants): any tokens do, but the same in every run.

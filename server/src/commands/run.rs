@@ -199,7 +199,7 @@ impl Talk<'_> {
     }
 
     fn generate(&self, prompt: Vec<u32>) -> Result<Answer> {
-        let request = Request { prompt, params: self.params.clone(), cache_salt: None };
+        let request = Request { prompt, params: self.params.clone(), ..Request::default() };
         let mut request = self.engine.submit(request).map_err(|error| self.refusal(&error))?;
         let canceller = request.canceller();
         let _keyboard = self.is_chat.then(|| Keyboard::watch(move || canceller.cancel()));
@@ -239,7 +239,8 @@ impl Talk<'_> {
             }
             _ if stopped => None,
             FinishReason::Stop { .. } | FinishReason::Complete => None,
-            FinishReason::Cancelled => Some("Ctrl-C".to_owned()),
+            // Nobody gave it a deadline.
+            FinishReason::Cancelled | FinishReason::Deadline => Some("Ctrl-C".to_owned()),
             FinishReason::Length if self.params.max_tokens == Some(usage.completion_tokens) => {
                 Some(format!("{} {} reached", self.settings.spelled("predict"), usage.completion_tokens))
             }

@@ -158,6 +158,16 @@ impl BlockManager {
         true
     }
 
+    /// Gives back the blocks behind the first `len` tokens, which hold nothing of use.
+    pub fn shrink(&mut self, blocks: &mut SequenceBlocks, len: usize) {
+        let covering = len.div_ceil(self.block_size);
+        for table in &mut blocks.tables {
+            for id in table.drain(covering.min(table.len())..).rev() {
+                self.pool.release(id);
+            }
+        }
+    }
+
     /// Takes note that the K and V of `tokens[before..computed]` are now written: full blocks become shareable, and
     /// blocks that no token from `computed` on can see are given back.
     pub fn commit(&mut self, blocks: &mut SequenceBlocks, tokens: &[u32], before: usize, computed: usize) {

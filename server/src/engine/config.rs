@@ -20,6 +20,8 @@ pub struct EngineConfig {
     pub max_scored_rows: usize,
     /// Requests that may wait beyond `max_num_seqs` before `submit` answers that the queue is full.
     pub max_queued_seqs: usize,
+    /// Tokens that are guessed at a time from what a sequence has had before; 0 guesses only for requests with a prediction.
+    pub draft_max: usize,
     /// Whether sequences share the blocks of equal prefixes.
     pub prefix_caching: bool,
     /// Tokens that end a sequence unless its request sets `ignore_eos`.

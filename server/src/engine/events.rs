@@ -25,6 +25,8 @@ pub enum FinishReason {
     Complete,
     /// `max_tokens`, the model's context or the cache was used up.
     Length,
+    /// The request's deadline has passed.
+    Deadline,
     /// The caller cancelled or dropped its handle.
     Cancelled,
     /// The request's own rules (bans, `min_tokens`, a grammar) leave no token to choose; the message says so.
@@ -48,6 +50,9 @@ pub struct Usage {
     pub completion_tokens: usize,
     /// Prompt tokens whose K and V were found in the prefix cache when the request first ran.
     pub cached_tokens: usize,
+    /// Tokens that were guessed, see `drafter.rs`, and those of them that the answer has.
+    pub draft_tokens: usize,
+    pub accepted_tokens: usize,
 }
 
 /// Where a request's time went. A phase that was never reached is zero.

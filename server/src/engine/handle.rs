@@ -13,6 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::config::{ConfigError, EngineConfig};
 use super::constraint::Constraint;
+use super::drafter::Drafter;
 use super::events::{Event, FinishReason, Timings, Usage};
 use super::request::{Limits, Request, SubmitError};
 use super::runner::ModelRunner;
@@ -51,8 +52,10 @@ pub(super) enum Command {
 pub(super) struct Submission {
     pub(super) sequence: NewSequence,
     pub(super) sampler: Sampler,
+    pub(super) drafter: Option<Drafter>,
     pub(super) events: UnboundedSender<Event>,
     pub(super) submitted: Instant,
+    pub(super) deadline: Option<Instant>,
     pub(super) place: Place,
     pub(super) progress: Arc<Progress>,
 }
@@ -85,10 +88,22 @@ impl Progress {
 /// What the callers' threads and the worker share; all of it atomic.
 pub(super) struct Shared {
     limits: Limits,
+    draft_max: usize,
     pub(super) stats: StatsCell,
     pub(super) accepting: AtomicBool,
     num_requests: AtomicUsize,
     next_id: AtomicU64,
+}
+
+/// Tokens of a guess from a request's own prediction, where the engine guesses fewer or none by itself.
+const PREDICTION_WIDTH: usize = 16;
+
+impl Shared {
+    /// What guesses for a request with `prediction`, which may be empty.
+    fn drafter(&self, prediction: Vec<u32>) -> Option<Drafter> {
+        let width = if prediction.is_empty() { self.draft_max } else { self.draft_max.max(PREDICTION_WIDTH) };
+        (width > 0).then(|| Drafter::new(prediction, width))
+    }
 }
 
 /// Starts an engine on a thread of its own. The thread ends after a shutdown, after a fatal error of the runner, or
@@ -113,6 +128,7 @@ pub fn spawn<R: ModelRunner + Send + 'static>(
     };
     let shared = Arc::new(Shared {
         limits,
+        draft_max: config.draft_max,
         stats: StatsCell::default(),
         accepting: AtomicBool::new(true),
         num_requests: AtomicUsize::new(0),
@@ -151,7 +167,8 @@ impl EngineHandle {
         let stop = self.shared.limits.check(&request)?;
         let place = Place::take(&self.shared)?;
         let id = SequenceId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
-        let Request { prompt, params, cache_salt } = request;
+        let Request { prompt, params, cache_salt, prediction, party, tier, deadline } = request;
+        let drafter = self.shared.drafter(prediction);
         let (events, receiver) = unbounded_channel();
         let scores_prompt = params.prompt_logprobs.is_some();
         let sampler = Sampler::new(params, prompt.len()).constrained(constraint);
@@ -159,8 +176,8 @@ impl EngineHandle {
         let submitted = Instant::now();
         let progress = Arc::new(Progress::default());
         let watched = Arc::clone(&progress);
-        let sequence = NewSequence { id, prompt, stop, cache_salt, scores_prompt };
-        let submission = Submission { sequence, sampler, events, submitted, place, progress };
+        let sequence = NewSequence { id, prompt, stop, cache_salt, scores_prompt, party, tier };
+        let submission = Submission { sequence, sampler, drafter, events, submitted, deadline, place, progress };
         self.commands.send(Command::Submit(Box::new(submission))).ok().ok_or(SubmitError::Stopped)?;
         let canceller = Canceller { id, commands: self.commands.clone() };
         Ok(RequestHandle { canceller, seed, max_tokens, events: receiver, progress: watched, finished: false })

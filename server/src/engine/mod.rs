@@ -6,6 +6,7 @@
 //! 1. [`EngineHandle::submit`] checks it on the caller's thread and queues it (`request.rs`, `handle.rs`).
 //! 2. The worker drains the queue and hands the [`sequence::Sequence`] to the scheduler (`worker.rs`).
 //! 3. The scheduler gives it tokens of the step's budget and blocks of the pool (`scheduler.rs`, `blocks.rs`, `pool.rs`).
+//!    What is left of the budget goes to guesses (`drafter.rs`).
 //! 4. The step's sequences become one ragged `Batch`, which the [`ModelRunner`] turns into logits (`runner.rs`).
 //! 5. Each finished row is sampled with the request's own parameters and random stream (`sampling/`).
 //! 6. The token goes to the caller as an [`Event`]; the last event says why it ended (`events.rs`).
@@ -13,6 +14,7 @@
 pub mod blocks;
 mod config;
 mod constraint;
+mod drafter;
 mod events;
 mod handle;
 mod pool;
@@ -21,6 +23,7 @@ mod runner;
 pub mod sampling;
 pub mod scheduler;
 pub mod sequence;
+mod shares;
 mod stats;
 mod worker;
 
@@ -31,4 +34,5 @@ pub use handle::{Canceller, EngineHandle, Progress, RequestHandle, Shutdown, Spa
 pub use pool::{BlockCounts, BlockId};
 pub use request::{Request, SubmitError};
 pub use runner::{Logits, ModelRunner, RunnerError};
+pub use shares::{Party, Tier};
 pub use stats::EngineStats;

@@ -2,8 +2,11 @@
 //!
 //! What passes can be run to its end, so nothing behind this file checks a request again.
 
+use std::time::Instant;
+
 use super::sampling::{ParamError, SamplingParams};
 use super::sequence::StopRules;
+use super::shares::{Party, Tier};
 
 /// What a caller wants generated.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,6 +15,13 @@ pub struct Request {
     pub params: SamplingParams,
     /// Cached prefixes are shared only between requests with the same salt.
     pub cache_salt: Option<String>,
+    /// What the answer will probably be: where it agrees, it is computed in fewer steps.
+    pub prediction: Vec<u32>,
+    /// With whom it shares its turns.
+    pub party: Party,
+    pub tier: Tier,
+    /// When it ends, finished or not.
+    pub deadline: Option<Instant>,
 }
 
 /// Why a request was not accepted.

@@ -1,11 +1,11 @@
 //! Decides what each step computes. Pure: no tensors, no threads, no clock.
 //!
 //! One rule: a step has a budget of tokens, and every sequence spends from it to let `computed` catch up with its
-//! length; first those that run, then those that wait, each in order of arrival. There is no prefill phase and no decode
-//! phase. When the pool runs dry, the newest running sequence gives up its blocks and goes back to the head of the
-//! queue. So `running` followed by `waiting` is always in order of arrival, and the oldest sequence is never held up.
+//! length. There is no prefill phase and no decode phase. Whoever runs gets one token; the rest goes to those that run and
+//! those that wait alike, in their rank (`shares.rs`), which among equals is the order of arrival. When the pool runs dry, the
+//! last in rank gives up its blocks and waits again. So the first in rank is never held up.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use taper_models::batch::{Batch, BatchSequence};
@@ -13,6 +13,7 @@ use taper_models::batch::{Batch, BatchSequence};
 use super::blocks::BlockManager;
 use super::config::EngineConfig;
 use super::sequence::{NewSequence, Sequence, SequenceId};
+use super::shares::{Shares, Tier};
 
 /// The queue, the running sequences and their blocks.
 #[derive(Debug)]
@@ -21,8 +22,12 @@ pub struct Scheduler {
     max_num_seqs: usize,
     max_num_batched_tokens: usize,
     max_scored_rows: usize,
-    waiting: VecDeque<Sequence>,
+    /// In order of arrival.
+    waiting: Vec<Sequence>,
+    /// In rank; those that have begun in the current step at its end.
     running: Vec<Sequence>,
+    shares: Shares,
+    arrivals: u64,
     totals: SchedulerTotals,
 }
 
@@ -32,9 +37,13 @@ pub struct StepRows {
     pub id: SequenceId,
     /// The prompt tokens that the first rows score, one a row.
     pub scored: Range<usize>,
-    /// Whether one more row follows, from which the sequence's next token is to be sampled.
-    pub is_complete: bool,
+    /// Rows that follow, from which the sequence's next tokens are to be sampled: one, and one for each token of its draft,
+    /// good if what was sampled before it agrees with that. None if the sequence is not computed to its end.
+    pub sampled: usize,
 }
+
+/// Guesses at most so many tokens that follow a sequence.
+pub type Draft<'a> = dyn FnMut(&Sequence, usize) -> Vec<u32> + 'a;
 
 /// What is left to give out in a step.
 struct Budget {
@@ -73,8 +82,10 @@ impl Scheduler {
             max_num_seqs: config.max_num_seqs,
             max_num_batched_tokens: config.max_num_batched_tokens,
             max_scored_rows: config.max_scored_rows,
-            waiting: VecDeque::new(),
+            waiting: Vec::new(),
             running: Vec::new(),
+            shares: Shares::default(),
+            arrivals: 0,
             totals: SchedulerTotals::default(),
         }
     }
@@ -82,66 +93,119 @@ impl Scheduler {
     /// Queues a request. The caller has checked that prompt and output fit, see [`BlockManager::capacity`].
     pub fn submit(&mut self, new: NewSequence) {
         let blocks = self.blocks.new_sequence(new.cache_salt.as_deref());
-        self.waiting.push_back(Sequence::new(new, blocks));
+        self.shares.enter(new.party);
+        self.arrivals += 1;
+        self.waiting.push(Sequence::new(new, self.arrivals, blocks));
     }
 
-    /// Chooses the tokens of the next step and returns them as a batch; `None` when there are no sequences.
+    /// Chooses the tokens of the next step and returns them as a batch; `None` when there are no sequences. What is left of
+    /// the budget goes to guesses that `draft` makes.
     /// Must be followed by [`Self::commit`], or by [`Self::remove`] of every scheduled sequence if the step failed.
-    pub fn schedule(&mut self) -> Option<Batch> {
+    pub fn schedule(&mut self, draft: &mut Draft<'_>) -> Option<Batch> {
         let mut budget = Budget { tokens: self.max_num_batched_tokens, scored_rows: self.max_scored_rows };
-        let preempted = self.schedule_running(&mut budget);
+        self.running.sort_by_cached_key(|sequence| rank(&self.shares, sequence));
+        self.make_room_for_tier();
+        let preempted = self.keep_running(&mut budget);
         // What was just preempted would otherwise take its blocks straight back.
-        if !preempted {
-            self.admit_waiting(&mut budget);
-        }
+        self.give_out(&mut budget, !preempted);
         if self.scheduled().next().is_none() {
-            assert!(self.is_idle(), "the oldest sequence fits the pool, so it is always scheduled");
+            assert!(self.is_idle(), "the first in rank fits the pool, so it is always scheduled");
             return None;
         }
+        self.schedule_drafts(&mut budget, draft);
         self.totals.prefill_tokens += self.scheduled().map(Sequence::num_scheduled_prompt_tokens).sum::<usize>();
         Some(self.build_batch())
     }
 
-    /// Gives running sequences their tokens, oldest first; says whether any lost its blocks.
-    fn schedule_running(&mut self, budget: &mut Budget) -> bool {
+    /// Lets the last in rank go while one of a higher tier waits that cannot begin.
+    fn make_room_for_tier(&mut self) {
+        while let Some(first) = self.first_waiting() {
+            let (waiting, last) = (&self.waiting[first], self.running.last());
+            let is_outranked = last.is_some_and(|last| last.tier < waiting.tier);
+            let has_place = self.running.len() < self.max_num_seqs;
+            let chunk = self.max_num_batched_tokens;
+            if !is_outranked || (has_place && self.blocks.can_hold(&waiting.blocks, waiting.tokens.len(), chunk)) {
+                return;
+            }
+            self.preempt_last();
+        }
+    }
+
+    /// Gives each running sequence a token, the first in rank first; says whether any lost its blocks.
+    fn keep_running(&mut self, budget: &mut Budget) -> bool {
         let preemptions = self.totals.preemptions;
         let mut index = 0;
         while index < self.running.len() && budget.tokens > 0 {
             let sequence = &mut self.running[index];
-            let tokens = budget.offer(sequence.num_uncomputed(), sequence.scores_prompt());
+            let tokens = budget.offer(1, sequence.scores_prompt());
             if self.blocks.grow(&mut sequence.blocks, sequence.computed + tokens) {
                 sequence.scheduled = tokens;
                 budget.take(tokens, sequence.scores_prompt());
                 index += 1;
             } else {
-                // The newest may be this very sequence; then the loop ends here.
-                self.preempt_newest();
+                // The last may be this very sequence; then the loop ends here.
+                self.preempt_last();
             }
         }
         self.totals.preemptions > preemptions
     }
 
-    fn preempt_newest(&mut self) {
-        let mut newest = self.running.pop().expect("only called while a running sequence lacks blocks");
-        self.blocks.release(&mut newest.blocks);
-        newest.computed = 0;
-        self.waiting.push_front(newest);
+    fn preempt_last(&mut self) {
+        let mut last = self.running.pop().expect("only called while a running sequence lacks blocks or has to go");
+        self.blocks.release(&mut last.blocks);
+        last.computed = 0;
+        let place = self.waiting.partition_point(|other| other.arrival < last.arrival);
+        self.waiting.insert(place, last);
         self.totals.preemptions += 1;
     }
 
-    /// Lets waiting sequences begin, in order of arrival, as far as budget, places and blocks go.
-    fn admit_waiting(&mut self, budget: &mut Budget) {
-        while budget.tokens > 0 && self.running.len() < self.max_num_seqs {
-            let Some(mut sequence) = self.waiting.pop_front() else {
-                return;
-            };
-            if !self.begin(&mut sequence, budget) {
-                self.waiting.push_front(sequence);
-                return;
+    /// Gives the rest of the budget to those that run and those that wait, as they rank. The first of those that wait holds
+    /// up the others until it can begin, or it never would.
+    fn give_out(&mut self, budget: &mut Budget, mut may_begin: bool) {
+        let (mut next, kept) = (0, self.running.len());
+        while budget.tokens > 0 {
+            let first = self.first_waiting().filter(|_| may_begin && self.running.len() < self.max_num_seqs);
+            let rank_of = |sequence: &Sequence| rank(&self.shares, sequence);
+            let is_turn = |first: usize| next == kept || rank_of(&self.waiting[first]) < rank_of(&self.running[next]);
+            match first.filter(|first| is_turn(*first)) {
+                Some(first) => may_begin = self.admit(first, budget),
+                None if next < kept => {
+                    self.extend(next, budget);
+                    next += 1;
+                }
+                None => return,
             }
+        }
+    }
+
+    /// The waiting sequence that ranks first.
+    fn first_waiting(&self) -> Option<usize> {
+        (0..self.waiting.len()).min_by_key(|index| rank(&self.shares, &self.waiting[*index]))
+    }
+
+    /// Gives a running sequence more tokens, as many as budget and pool have.
+    fn extend(&mut self, index: usize, budget: &mut Budget) {
+        let sequence = &mut self.running[index];
+        let (end, scores) = (sequence.computed + sequence.scheduled, sequence.scores_prompt());
+        let wanted = budget.offer(sequence.tokens.len() - end, scores);
+        let more = wanted.min(self.blocks.reach(&sequence.blocks).saturating_sub(end));
+        if self.blocks.grow(&mut sequence.blocks, end + more) {
+            sequence.scheduled += more;
+            budget.take(more, scores);
+        }
+    }
+
+    /// Lets a waiting sequence run, if budget and pool have room; says whether it does.
+    fn admit(&mut self, index: usize, budget: &mut Budget) -> bool {
+        let mut sequence = self.waiting.remove(index);
+        let begins = self.begin(&mut sequence, budget);
+        if begins {
             budget.take(sequence.scheduled, sequence.scores_prompt());
             self.running.push(sequence);
+        } else {
+            self.waiting.insert(index, sequence);
         }
+        begins
     }
 
     /// Gives a waiting sequence its cached prefix and the blocks of its first chunk. `false`, and nothing taken, unless
@@ -164,47 +228,93 @@ impl Scheduler {
         true
     }
 
+    /// Lets sequences that the step computes to their end go beyond it, by guesses. None while others wait: then their
+    /// tokens are worth more.
+    fn schedule_drafts(&mut self, budget: &mut Budget, draft: &mut Draft<'_>) {
+        let is_complete = |sequence: &&mut Sequence| {
+            sequence.scheduled > 0 && sequence.scheduled == sequence.num_uncomputed() && !sequence.scores_prompt()
+        };
+        if !self.waiting.is_empty() {
+            return;
+        }
+        for sequence in self.running.iter_mut().filter(is_complete) {
+            let room = budget.tokens.min(budget.scored_rows).min(sequence.room_for_draft());
+            let guessed = if room > 0 { draft(sequence, room) } else { Vec::new() };
+            let len = sequence.tokens.len() + guessed.len();
+            // Nobody loses blocks to a guess.
+            if !guessed.is_empty() && self.blocks.grow(&mut sequence.blocks, len) {
+                budget.take(guessed.len(), true);
+                sequence.draft = guessed;
+            }
+        }
+    }
+
     fn build_batch(&self) -> Batch {
         let block_size = self.blocks.block_size();
         let mut batch = Batch::default();
         for sequence in self.scheduled() {
             let (start, end) = (sequence.computed, sequence.computed + sequence.scheduled);
+            let beyond = end + sequence.draft.len();
             let tables = sequence.blocks.tables();
             batch.sequences.push(BatchSequence {
                 query_start: batch.tokens.len(),
-                query_len: sequence.scheduled,
-                context_len: end,
+                query_len: beyond - start,
+                context_len: beyond,
                 block_tables: tables.to_vec(),
             });
             batch.tokens.extend_from_slice(&sequence.tokens[start..end]);
-            batch.positions.extend((start..end).map(|position| position as u32));
+            batch.tokens.extend_from_slice(&sequence.draft);
+            batch.positions.extend((start..beyond).map(|position| position as u32));
             batch.slot_mappings.resize(tables.len(), Vec::new());
             for (slots, table) in batch.slot_mappings.iter_mut().zip(tables) {
                 let slot = |position: usize| table[position / block_size] as usize * block_size + position % block_size;
-                slots.extend((start..end).map(|position| slot(position) as u32));
+                slots.extend((start..beyond).map(|position| slot(position) as u32));
             }
-            let row_of = |position: usize| (batch.tokens.len() + position - end) as u32;
+            let row_of = |position: usize| (batch.tokens.len() + position - beyond) as u32;
             let scored = sequence.scored_by_step().map(|token| row_of(token - 1));
-            let last = (end == sequence.tokens.len()).then(|| row_of(end - 1));
-            batch.logit_rows.extend(scored.chain(last).collect::<Vec<_>>());
+            let sampled = if end == sequence.tokens.len() { end - 1..beyond } else { 0..0 };
+            batch.logit_rows.extend(scored.chain(sampled.map(row_of)).collect::<Vec<_>>());
         }
         batch
     }
 
-    /// Books the step that has just run. Says whose the rows of its logits are, in the order of the batch's
-    /// `logit_rows`.
-    pub fn commit(&mut self) -> Vec<StepRows> {
+    /// Books the step that has just run and took `seconds`, without the guesses in it: what of them was right
+    /// [`Self::settle`] finds. Says whose the rows of its logits are, in the order of the batch's `logit_rows`.
+    pub fn commit(&mut self, seconds: f64) -> Vec<StepRows> {
+        self.charge(seconds);
         let mut rows = Vec::new();
         for sequence in self.running.iter_mut().filter(|sequence| sequence.scheduled > 0) {
             let before = sequence.computed;
             let scored = sequence.advance();
             self.blocks.commit(&mut sequence.blocks, &sequence.tokens, before, sequence.computed);
-            let is_complete = sequence.num_uncomputed() == 0;
-            if is_complete || !scored.is_empty() {
-                rows.push(StepRows { id: sequence.id, scored, is_complete });
+            let sampled = if sequence.num_uncomputed() == 0 { 1 + sequence.draft.len() } else { 0 };
+            if sampled > 0 || !scored.is_empty() {
+                rows.push(StepRows { id: sequence.id, scored, sampled });
             }
         }
         rows
+    }
+
+    /// Books a step's time with those that had it, by their tokens.
+    fn charge(&mut self, seconds: f64) {
+        let tokens_of = |sequence: &Sequence| (sequence.scheduled + sequence.draft.len()) as f64;
+        let tokens: f64 = self.scheduled().map(tokens_of).sum();
+        for sequence in self.running.iter().filter(|sequence| sequence.scheduled > 0) {
+            self.shares.charge(sequence.party, seconds * tokens_of(sequence) / tokens);
+        }
+    }
+
+    /// Books the guesses that the sampled tokens have confirmed, and forgets the others. How many there were, and how many
+    /// of them were right.
+    pub fn settle(&mut self, id: SequenceId) -> (usize, usize) {
+        let Some(sequence) = self.running.iter_mut().find(|sequence| sequence.id == id) else { return (0, 0) };
+        let draft = std::mem::take(&mut sequence.draft);
+        let before = sequence.computed;
+        let right = sequence.tokens[before..].iter().zip(&draft).take_while(|(token, guess)| token == guess).count();
+        sequence.computed += right;
+        self.blocks.commit(&mut sequence.blocks, &sequence.tokens, before, sequence.computed);
+        self.blocks.shrink(&mut sequence.blocks, sequence.computed);
+        (draft.len(), right)
     }
 
     /// Takes a sequence out, running or waiting, because it is finished, cancelled or failed. Its full, computed blocks
@@ -214,9 +324,10 @@ impl Scheduler {
             Some(index) => self.running.remove(index),
             None => {
                 let index = self.waiting.iter().position(|sequence| sequence.id == id)?;
-                self.waiting.remove(index)?
+                self.waiting.remove(index)
             }
         };
+        self.shares.leave(sequence.party);
         self.blocks.release(&mut sequence.blocks);
         Some(sequence)
     }
@@ -231,7 +342,7 @@ impl Scheduler {
         self.running.iter_mut().find(|sequence| sequence.id == id)
     }
 
-    /// Running sequences, then waiting ones: the order of arrival.
+    /// Running sequences, then waiting ones. Of one party and tier: the order of arrival.
     pub fn sequences(&self) -> impl Iterator<Item = &Sequence> {
         self.running.iter().chain(&self.waiting)
     }
@@ -266,7 +377,7 @@ impl Scheduler {
     pub fn check_integrity(&self) -> Result<(), String> {
         self.blocks.check_integrity(self.running.iter().map(|sequence| &sequence.blocks))?;
         for sequence in self.scheduled() {
-            let written = sequence.computed..sequence.computed + sequence.scheduled;
+            let written = sequence.computed..sequence.computed + sequence.scheduled + sequence.draft.len();
             for table in sequence.blocks.tables() {
                 let mut blocks = written.clone().map(|position| table[position / self.blocks.block_size()]);
                 if let Some(block) = blocks.find(|block| !self.blocks.is_private(*block)) {
@@ -276,4 +387,9 @@ impl Scheduler {
         }
         Ok(())
     }
+}
+
+/// Whoever has the smallest is served first. Seconds are never negative, and so in the order of their bits.
+fn rank(shares: &Shares, sequence: &Sequence) -> (Reverse<Tier>, u64, u64) {
+    (Reverse(sequence.tier), shares.seconds(sequence.party).to_bits(), sequence.arrival)
 }

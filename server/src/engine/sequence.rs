@@ -6,13 +6,15 @@
 //!   |── prompt and sampled tokens alike; K and V exist up to `computed` ───────|
 //! ```
 //!
-//! A step moves `computed` forward by `scheduled`. Only when it reaches `len` is there a token to sample, which makes
+//! A step moves `computed` forward by `scheduled`; it may also compute a draft, guesses at what follows `len`, and then moves
+//! it over those that were right. Only when it reaches `len` is there a token to sample, which makes
 //! `len` one larger. So prefill, decode, a prefix hit and the recomputation after a preemption are one case.
 
 use std::ops::Range;
 
 use super::blocks::SequenceBlocks;
 use super::events::FinishReason;
+use super::shares::{Party, Tier};
 
 /// Names a request within one engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,7 +40,13 @@ pub struct Sequence {
     pub(super) cached: usize,
     pub(super) computed: usize,
     pub(super) scheduled: usize,
+    /// Guesses at the tokens after the last, which the current step computes behind it.
+    pub(super) draft: Vec<u32>,
     pub(super) blocks: SequenceBlocks,
+    pub(super) party: Party,
+    pub(super) tier: Tier,
+    /// Counts up from one sequence to the next.
+    pub(super) arrival: u64,
     stop: StopRules,
     /// The next prompt token whose log probability is to be told; `prompt_len` if there is none.
     next_scored: usize,
@@ -55,16 +63,32 @@ pub struct NewSequence {
     pub cache_salt: Option<String>,
     /// Every prompt token's log probability is wanted, so none is taken from the cache.
     pub scores_prompt: bool,
+    pub party: Party,
+    pub tier: Tier,
 }
 
 impl Sequence {
-    /// A sequence that has computed nothing.
-    pub fn new(new: NewSequence, blocks: SequenceBlocks) -> Self {
-        let NewSequence { id, prompt, stop, scores_prompt, .. } = new;
+    /// A sequence that has computed nothing, the `arrival`th.
+    pub fn new(new: NewSequence, arrival: u64, blocks: SequenceBlocks) -> Self {
+        let NewSequence { id, prompt, stop, scores_prompt, party, tier, .. } = new;
         let prompt_len = prompt.len();
         // Nothing comes before the first token that could make it likely.
         let next_scored = if scores_prompt { 1 } else { prompt_len };
-        Self { id, tokens: prompt, prompt_len, cached: 0, computed: 0, scheduled: 0, blocks, stop, next_scored }
+        Self {
+            id,
+            tokens: prompt,
+            prompt_len,
+            cached: 0,
+            computed: 0,
+            scheduled: 0,
+            draft: Vec::new(),
+            blocks,
+            party,
+            tier,
+            arrival,
+            stop,
+            next_scored,
+        }
     }
 
     pub fn id(&self) -> SequenceId {
@@ -132,6 +156,21 @@ impl Sequence {
     /// Prompt tokens among those of the current step.
     pub(super) fn num_scheduled_prompt_tokens(&self) -> usize {
         self.prompt_len.min(self.computed + self.scheduled) - self.prompt_len.min(self.computed)
+    }
+
+    /// Guesses that the current step computes behind the last token.
+    pub fn draft(&self) -> &[u32] {
+        &self.draft
+    }
+
+    /// Most tokens that are worth guessing: those that may come before the last one.
+    pub(super) fn room_for_draft(&self) -> usize {
+        (self.stop.max_new_tokens - self.num_new_tokens()).saturating_sub(1)
+    }
+
+    /// Whether the tokens behind the computed ones begin as the first `count` of the draft.
+    pub fn confirms(&self, count: usize) -> bool {
+        self.tokens[self.computed..].starts_with(&self.draft[..count])
     }
 
     /// Tokens that must not be sampled next, because the sequence is still too short to stop.

@@ -51,4 +51,7 @@ stats! {
     prefix_hit_tokens,
     /// Times a running sequence lost its blocks to an older one.
     preemptions,
+    /// Tokens guessed since the start, and those of them that were right.
+    draft_tokens,
+    accepted_tokens,
 }

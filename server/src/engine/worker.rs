@@ -13,6 +13,7 @@ use std::time::Instant;
 use taper_models::batch::Batch;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::drafter::Drafter;
 use super::events::{Event, FinishReason, Timings, Usage};
 use super::handle::{Command, Place, Progress, Shared, Shutdown, Submission};
 use super::runner::{Logits, ModelRunner, RunnerError};
@@ -32,14 +33,21 @@ pub(super) struct Worker<R> {
     draining: bool,
     steps: u64,
     generated_tokens: u64,
+    draft_tokens: u64,
+    accepted_tokens: u64,
 }
 
 /// What the worker keeps of a request beside its sequence.
 struct ActiveRequest {
     sampler: Sampler,
+    /// `None`: nothing is guessed.
+    drafter: Option<Drafter>,
     events: UnboundedSender<Event>,
     cached_tokens: usize,
+    draft_tokens: usize,
+    accepted_tokens: usize,
     submitted: Instant,
+    deadline: Option<Instant>,
     started: Option<Instant>,
     first_token: Option<Instant>,
     place: Place,
@@ -49,11 +57,25 @@ struct ActiveRequest {
 impl<R: ModelRunner> Worker<R> {
     pub(super) fn new(runner: R, scheduler: Scheduler, inbox: Receiver<Command>, shared: Arc<Shared>) -> Self {
         let requests = HashMap::new();
-        Self { runner, scheduler, requests, inbox, shared, draining: false, steps: 0, generated_tokens: 0 }
+        let (steps, generated_tokens, draft_tokens, accepted_tokens) = (0, 0, 0, 0);
+        let draining = false;
+        Self {
+            runner,
+            scheduler,
+            requests,
+            inbox,
+            shared,
+            draining,
+            steps,
+            generated_tokens,
+            draft_tokens,
+            accepted_tokens,
+        }
     }
 
     pub(super) fn run(mut self) {
         while self.receive() {
+            self.finish_late();
             if let Err(error) = self.step() {
                 tracing::error!(%error, "the engine stops");
                 self.shared.accepting.store(false, Ordering::Release);
@@ -95,12 +117,23 @@ impl<R: ModelRunner> Worker<R> {
     }
 
     fn accept(&mut self, submission: Submission) {
-        let Submission { sequence, sampler, events, submitted, place, progress } = submission;
+        let Submission { sequence, sampler, drafter, events, submitted, deadline, place, progress } = submission;
         let id = sequence.id;
         self.scheduler.submit(sequence);
-        let (cached_tokens, started, first_token) = (0, None, None);
-        let request =
-            ActiveRequest { sampler, events, cached_tokens, submitted, started, first_token, place, progress };
+        let request = ActiveRequest {
+            sampler,
+            drafter,
+            events,
+            cached_tokens: 0,
+            draft_tokens: 0,
+            accepted_tokens: 0,
+            submitted,
+            deadline,
+            started: None,
+            first_token: None,
+            place,
+            progress,
+        };
         self.requests.insert(id, request);
         // It was on its way when the shutdown was asked for.
         if self.draining {
@@ -110,14 +143,20 @@ impl<R: ModelRunner> Worker<R> {
 
     /// Runs one step. An error of the batch ends its sequences; only a fatal one is returned.
     fn step(&mut self) -> Result<(), RunnerError> {
-        let Some(batch) = self.scheduler.schedule() else {
+        let requests = &mut self.requests;
+        let mut draft = |sequence: &Sequence, room: usize| {
+            let drafter = requests.get_mut(&sequence.id()).and_then(|request| request.drafter.as_mut());
+            drafter.map_or_else(Vec::new, |drafter| drafter.guess(sequence.tokens(), room))
+        };
+        let Some(batch) = self.scheduler.schedule(&mut draft) else {
             return Ok(());
         };
         debug_assert_eq!(self.scheduler.check_integrity(), Ok(()));
         self.note_started();
         self.steps += 1;
+        let begun = Instant::now();
         match self.forward(&batch) {
-            Ok(logits) => self.apply(logits),
+            Ok(logits) => self.apply(logits, begun.elapsed().as_secs_f64()),
             Err(RunnerError::Fatal(message)) => return Err(RunnerError::Fatal(message)),
             Err(error) => self.fail_scheduled(&error),
         }
@@ -148,16 +187,17 @@ impl<R: ModelRunner> Worker<R> {
         }
     }
 
-    fn apply(&mut self, mut logits: Logits) {
-        let rows_of = self.scheduler.commit();
+    /// Samples from what a step of `seconds` has computed.
+    fn apply(&mut self, mut logits: Logits, seconds: f64) {
+        let rows_of = self.scheduler.commit(seconds);
         for sequence in self.scheduler.sequences() {
             self.requests[&sequence.id()].progress.computed.store(sequence.computed(), Ordering::Relaxed);
         }
         let mut rows = logits.rows.chunks_exact_mut(logits.vocab_size);
-        for StepRows { id, scored, is_complete } in rows_of {
+        for StepRows { id, scored, sampled } in rows_of {
             let scores: Vec<_> = rows.by_ref().take(scored.len()).collect();
-            let row = if is_complete { rows.next() } else { None };
-            let end = self.score(id, scored, &scores).or_else(|| self.sample(id, row?));
+            let sampled: Vec<_> = rows.by_ref().take(sampled).collect();
+            let end = self.score(id, scored, &scores).or_else(|| self.sample_rows(id, sampled));
             if let Some(reason) = end {
                 self.finish(id, reason);
             }
@@ -180,6 +220,32 @@ impl<R: ModelRunner> Worker<R> {
             }
             Err(error) => Some(FinishReason::Error(SampleError::to_string(&error))),
         }
+    }
+
+    /// Samples from the first row, and from each further one as long as the guesses before it were right; says why, if the
+    /// sequence ends here.
+    fn sample_rows(&mut self, id: SequenceId, rows: Vec<&mut [f32]>) -> Option<FinishReason> {
+        let mut end = None;
+        for (guesses, row) in rows.into_iter().enumerate() {
+            let sequence = self.scheduler.running(id).expect("a sequence whose step has just run is running");
+            if end.is_some() || !sequence.confirms(guesses) {
+                break;
+            }
+            // Otherwise the constraint has left no choice about this token.
+            if sequence.num_uncomputed() == guesses {
+                end = self.sample(id, row);
+            }
+        }
+        let (guessed, right) = self.scheduler.settle(id);
+        let request = self.requests.get_mut(&id).expect("every sequence has its request");
+        if let Some(drafter) = request.drafter.as_mut().filter(|_| guessed > 0) {
+            drafter.settle(guessed, right);
+            (request.draft_tokens, request.accepted_tokens) =
+                (request.draft_tokens + guessed, request.accepted_tokens + right);
+            (self.draft_tokens, self.accepted_tokens) =
+                (self.draft_tokens + guessed as u64, self.accepted_tokens + right as u64);
+        }
+        end
     }
 
     /// Samples the next token of a sequence and sends it, with those that must follow it; says why, if the sequence ends here.
@@ -215,6 +281,16 @@ impl<R: ModelRunner> Worker<R> {
         }
     }
 
+    /// Ends requests whose deadline has passed, running or waiting.
+    fn finish_late(&mut self) {
+        let now = Instant::now();
+        let is_late = |request: &ActiveRequest| request.deadline.is_some_and(|deadline| deadline <= now);
+        let late: Vec<_> = self.requests.iter().filter(|(_, request)| is_late(request)).map(|(id, _)| *id).collect();
+        for id in late {
+            self.finish(id, FinishReason::Deadline);
+        }
+    }
+
     fn finish_all(&mut self, message: &str) {
         let all: Vec<_> = self.scheduler.sequences().map(Sequence::id).collect();
         for id in all {
@@ -231,6 +307,8 @@ impl<R: ModelRunner> Worker<R> {
             prompt_tokens: sequence.prompt_len(),
             completion_tokens: sequence.num_new_tokens(),
             cached_tokens: request.cached_tokens,
+            draft_tokens: request.draft_tokens,
+            accepted_tokens: request.accepted_tokens,
         };
         let event = Event::Finished { reason, usage, timings: request.timings(Instant::now()) };
         // Before the event: who hears that a request has ended may submit the next one.
@@ -253,6 +331,8 @@ impl<R: ModelRunner> Worker<R> {
             prefill_tokens: totals.prefill_tokens as u64,
             prefix_hit_tokens: totals.prefix_hit_tokens as u64,
             preemptions: totals.preemptions as u64,
+            draft_tokens: self.draft_tokens,
+            accepted_tokens: self.accepted_tokens,
         });
     }
 }

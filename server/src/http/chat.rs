@@ -17,7 +17,7 @@ use super::generation::{Delta, Generation, Origin, Plan};
 use super::keys::KeyId;
 use super::layer::Access;
 use super::logprobs;
-use super::prompt::{Conversation, ConversationOptions};
+use super::prompt::{Conversation, ConversationOptions, predicted_tokens};
 use super::request::{self, Streaming, Valid, valid_chat};
 use super::service::{Server, Service, completion_id, unix_time};
 use super::sse::{EventSender, Gone, stream};
@@ -64,9 +64,10 @@ fn prepare(
     let mut body: ChatRequest = raw.parse()?;
     service.check_model(body.sampling.model.as_deref())?;
     let mut valid = valid_chat(&mut body, service.rules(&server.settings))?;
-    valid.cache = valid.cache.of_key(owner);
+    valid.belongs_to(owner);
     valid.stop.extend(service.template.stop_strings().iter().map(|stop| (*stop).to_owned()));
     let toolbox = toolbox(&body)?;
+    let prediction = predicted_tokens(body.prediction.take(), &service.tokenizer)?;
     let thinking = Thinking::of(&body, server.settings.reasoning_budget)?;
     let options = ConversationOptions {
         kwargs: body.chat_template_kwargs,
@@ -79,7 +80,7 @@ fn prepare(
     let (prompt, is_open) = conversation.encode(service, valid.add_special)?;
     let reading = service.dialect.reading(toolbox.as_ref(), is_open, thinking.is_told_apart);
     let guidance = guidance(service, &valid, toolbox.as_ref(), &thinking, is_open)?;
-    Ok((Plan { valid, origin: Origin::Conversation, guidance, reading }, prompt))
+    Ok((Plan { valid, origin: Origin::Conversation, prediction, guidance, reading }, prompt))
 }
 
 /// How much the model may think, and where its thoughts go.
@@ -108,25 +109,35 @@ fn guidance(
     is_open: bool,
 ) -> Result<Guidance, ApiError> {
     let (dialect, tokenizer) = (&service.dialect, &service.tokenizer);
-    let calls = match toolbox {
-        Some(toolbox) => dialect.call_grammar(toolbox, is_open, tokenizer)?,
-        None => None,
+    let asked = valid.grammar.as_ref().map(|asked| Ok::<_, ApiError>((asked, asked.matcher(service)?))).transpose()?;
+    let calls = match (toolbox, &asked) {
+        (None, _) => None,
+        // What must be a call is not what the form is for.
+        (Some(toolbox), Some((asked, _))) if !toolbox.is_forced() => {
+            let schema = asked.schema().ok_or_else(|| beside_tools(asked))?;
+            dialect.call_grammar(toolbox, Some(&schema), is_open, tokenizer)?
+        }
+        (Some(toolbox), _) => dialect.call_grammar(toolbox, None, is_open, tokenizer)?,
     };
-    let matcher = match (&valid.grammar, calls) {
-        (None, None) => None,
-        (Some(asked), None) if toolbox.is_none() => Some(asked.matcher(service)?),
+    match calls {
         // A grammar of calls knows thoughts itself.
-        (None, Some(grammar)) => {
+        Some(grammar) => {
             let matcher = AskedGrammar { field: "tools", grammar }.matcher(service)?;
-            return Ok(Guidance { thoughts: None, matcher: Some(matcher) });
+            Ok(Guidance { thoughts: None, matcher: Some(matcher) })
         }
-        (Some(asked), _) => {
-            let message =
-                format!("`{}` and `tools` exclude each other on this server yet; give one of them", asked.field);
-            return Err(ApiError::invalid_param(asked.field, message));
+        None => {
+            let matcher = asked.map(|(_, matcher)| matcher);
+            Ok(Guidance { thoughts: dialect.thoughts(is_open, thinking.budget, tokenizer)?, matcher })
         }
-    };
-    Ok(Guidance { thoughts: dialect.thoughts(is_open, thinking.budget, tokenizer)?, matcher })
+    }
+}
+
+fn beside_tools(asked: &AskedGrammar) -> ApiError {
+    let message = format!(
+        "`{}`: beside `tools`, an answer can be JSON or follow a JSON schema, nothing else; leave out one of the two",
+        asked.field
+    );
+    ApiError::invalid_param(asked.field, message)
 }
 
 /// What all chunks of a completion have in common.

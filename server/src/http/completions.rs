@@ -65,12 +65,12 @@ fn prepare(
     let mut body: CompletionRequest = raw.parse()?;
     service.check_model(body.sampling.model.as_deref())?;
     let mut valid = valid_completion(&mut body, service.rules(&server.settings))?;
-    valid.cache = valid.cache.of_key(owner);
+    valid.belongs_to(owner);
     let (echo, limits) = (body.echo == Some(true), &server.settings.limits);
     let prompts = text_prompts(body.prompt, &service.tokenizer, valid.add_special, echo, limits)?;
     let matcher = valid.grammar.as_ref().map(|grammar| grammar.matcher(service)).transpose()?;
     let guidance = Guidance { matcher, ..Guidance::default() };
-    Ok((Plan { valid, origin: Origin::Text, guidance, reading: None }, prompts))
+    Ok((Plan { valid, origin: Origin::Text, prediction: Vec::new(), guidance, reading: None }, prompts))
 }
 
 /// What all chunks of a completion have in common.

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde_json::Value;
 use taper_formats::{self as formats, Format, GrammarOptions, IdStyle, Options, Parser, Piece, ReasoningFormat, Tool};
 use uuid::Uuid;
 
@@ -85,14 +86,16 @@ impl Dialect {
         Some(Reading { dialect: self.clone(), tools: tools.into(), options })
     }
 
-    /// The grammar of calls. `None` where the model is free to write what it likes.
+    /// The grammar of calls, or of an answer that follows the schema `answer`. `None` where the model is free to write what it
+    /// likes.
     pub fn call_grammar(
         &self,
         toolbox: &Toolbox,
+        answer: Option<&Value>,
         starts_in_reasoning: bool,
         tokenizer: &Tokenizer,
     ) -> Result<Option<Grammar>, ApiError> {
-        if !toolbox.is_forced() && !toolbox.is_strict() {
+        if !toolbox.is_forced() && !toolbox.is_strict() && answer.is_none() {
             return Ok(None);
         }
         let thoughts = match (self.reasoning.is_some(), starts_in_reasoning) {
@@ -101,8 +104,8 @@ impl Dialect {
             (true, false) => formats::Thoughts::MayCome(self.reasoning),
         };
         let token = |name: &str| self.markers.iter().copied().find(|id| tokenizer.token_bytes(*id) == name.as_bytes());
-        let options =
-            GrammarOptions { choice: toolbox.choice.clone(), parallel: toolbox.parallel, thoughts, token: &token };
+        let (choice, parallel) = (toolbox.choice.clone(), toolbox.parallel);
+        let options = GrammarOptions { choice, parallel, thoughts, answer, token: &token };
         match formats::call_grammar(self.format, &toolbox.tools, &options) {
             Ok(lark) => Ok(Some(Grammar::Lark(lark))),
             Err(error) => Err(ApiError::invalid_param("tools", error.to_string())),

@@ -100,6 +100,13 @@ impl ApiError {
         Self { code: Some("rate_limit_exceeded"), retry_after: Some(retry_after), ..error }
     }
 
+    /// 408: the request's own deadline has passed before there was an answer.
+    pub fn too_late() -> Self {
+        let message =
+            "the request's `timeout`, or this server's setting request-timeout, passed before its answer began";
+        Self { code: Some("timeout"), ..Self::new(StatusCode::REQUEST_TIMEOUT, INVALID, message) }
+    }
+
     /// 503: not yet, or no longer.
     pub fn unavailable(message: impl Into<String>) -> Self {
         let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, ErrorType::UnavailableError, message);
@@ -138,6 +145,10 @@ impl ResponseError for ApiError {
         let mut response = HttpResponse::build(self.status);
         if let Some(seconds) = self.retry_after {
             response.insert_header((RETRY_AFTER, seconds));
+        }
+        if self.code == Some("timeout") {
+            // OpenAI's clients send a request again that got 408; this one was given up.
+            response.insert_header(("x-should-retry", "false"));
         }
         if self.status == StatusCode::UNAUTHORIZED {
             response.insert_header((WWW_AUTHENTICATE, "Bearer"));

@@ -45,6 +45,8 @@ impl Origin {
 pub struct Plan {
     pub valid: Valid,
     pub origin: Origin,
+    /// What the answer will probably be.
+    pub prediction: Vec<u32>,
     pub guidance: Guidance,
     /// How their text is read. `None`: as it is.
     pub reading: Option<Reading>,
@@ -95,6 +97,10 @@ struct Choice {
     first_token: Option<Instant>,
     last_token: Option<Instant>,
     engine_timings: engine::Timings,
+    /// Tokens that were guessed and those that were right, once it has ended.
+    guessed: (u64, u64),
+    /// Whether the client has predicted it.
+    is_predicted: bool,
 }
 
 /// The answers to one request: `n` to each prompt, in the order of the prompts.
@@ -160,12 +166,18 @@ impl Generation {
         let cached_tokens = firsts().map(|choice| choice.handle.progress().cached() as u64).sum();
         let readers = self.choices.iter().filter_map(|choice| choice.reader.as_ref());
         let reasoning_tokens = readers.map(Reader::num_reasoning_tokens).sum();
+        let predicted = self.choices.iter().filter(|choice| choice.is_predicted).map(|choice| choice.guessed);
+        let (guessed, accepted) = predicted.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         Usage {
             prompt_tokens,
             completion_tokens,
             total_tokens: prompt_tokens + completion_tokens,
             prompt_tokens_details: PromptTokensDetails { cached_tokens },
-            completion_tokens_details: CompletionTokensDetails { reasoning_tokens, ..Default::default() },
+            completion_tokens_details: CompletionTokensDetails {
+                reasoning_tokens,
+                accepted_prediction_tokens: accepted,
+                rejected_prediction_tokens: guessed - accepted,
+            },
         }
     }
 
@@ -198,7 +210,7 @@ fn too_many(count: usize, limit: usize, n: usize) -> ApiError {
 
 impl Choice {
     fn start(service: &Arc<Service>, prompt: &[u32], index: usize, plan: &Plan) -> Result<Self, SubmitError> {
-        let Plan { valid, origin, guidance, reading } = plan;
+        let Plan { valid, origin, prediction, guidance, reading } = plan;
         let mut params = SamplingOverrides::resolve(&[service.defaults.clone(), valid.overrides.clone()]);
         // Answers to one prompt must differ, also with a seed.
         params.seed = params.seed.map(|seed| seed.wrapping_add(index as u64));
@@ -208,8 +220,16 @@ impl Choice {
             Cache::None => Some(uuid::Uuid::new_v4().to_string()),
         };
         let prompt_logprobs = params.prompt_logprobs.map(|_| Vec::new());
-        let request = Request { prompt: prompt.to_vec(), params, cache_salt };
         let submitted = Instant::now();
+        let request = Request {
+            prompt: prompt.to_vec(),
+            params,
+            cache_salt,
+            prediction: prediction.clone(),
+            party: valid.party,
+            tier: valid.tier,
+            deadline: valid.timeout.map(|timeout| submitted + timeout),
+        };
         let handle = service.engine.submit_constrained(request, guidance.guide(&service.tokenizer))?;
         let options = DecodeOptions { skip_special: valid.skip_special, starts_text: *origin == Origin::Conversation };
         let markers = reading.as_ref().map(|reading| Arc::clone(reading.markers())).unwrap_or_default();
@@ -234,6 +254,8 @@ impl Choice {
             first_token: None,
             last_token: None,
             engine_timings: engine::Timings::default(),
+            guessed: (0, 0),
+            is_predicted: !prediction.is_empty(),
         })
     }
 
@@ -264,8 +286,9 @@ impl Choice {
                         return Poll::Ready(Delta::Added { index, pieces, scored: self.take_scored() });
                     }
                 }
-                Some(Event::Finished { reason, timings, .. }) => {
+                Some(Event::Finished { reason, usage, timings }) => {
                     self.engine_timings = timings;
+                    self.guessed = (usage.draft_tokens as u64, usage.accepted_tokens as u64);
                     return Poll::Ready(self.finish(index, reason, service));
                 }
                 // `Finished` is the last event, and after it this choice is done.
@@ -371,6 +394,7 @@ impl Choice {
             (None, _, engine::FinishReason::Cancelled) => {
                 Delta::Failed(service.failed("the request was cancelled".to_owned()))
             }
+            (None, _, engine::FinishReason::Deadline) if self.num_generated == 0 => Delta::Failed(ApiError::too_late()),
             (None, rest, reason) => {
                 let rest = rest.unwrap_or_default();
                 let is_stop = rest.stopped_by.is_some()
@@ -415,6 +439,8 @@ impl Choice {
             predicted_ms,
             predicted_per_token_ms: per(predicted_ms, steps),
             predicted_per_second: rate(steps, predicted_ms),
+            draft_n: self.guessed.0,
+            draft_n_accepted: self.guessed.1,
             queue_ms,
         }
     }

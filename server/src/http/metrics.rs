@@ -64,6 +64,8 @@ struct EngineMetrics {
     prefix_queries: Counter,
     prefix_hits: Counter,
     preemptions: Counter,
+    draft_tokens: Counter,
+    accepted_tokens: Counter,
     steps: Counter,
 }
 
@@ -113,6 +115,18 @@ impl Metrics {
                 "preemptions",
                 "num_preemptions",
                 "Times a running request lost its blocks to an older one",
+            ),
+            draft_tokens: register(
+                &mut registry,
+                "draft_tokens",
+                "spec_decode_num_draft_tokens",
+                "Tokens that were guessed from what came before, or from a prediction",
+            ),
+            accepted_tokens: register(
+                &mut registry,
+                "accepted_tokens",
+                "spec_decode_num_accepted_tokens",
+                "Guessed tokens that were right",
             ),
             steps: own(&mut registry, "engine_steps", "Steps of the engine", Counter::default()),
         };
@@ -301,6 +315,8 @@ impl EngineMetrics {
         catch_up(&self.prefix_queries, stats.prefill_tokens + stats.prefix_hit_tokens);
         catch_up(&self.prefix_hits, stats.prefix_hit_tokens);
         catch_up(&self.preemptions, stats.preemptions);
+        catch_up(&self.draft_tokens, stats.draft_tokens);
+        catch_up(&self.accepted_tokens, stats.accepted_tokens);
         catch_up(&self.steps, stats.steps);
     }
 }

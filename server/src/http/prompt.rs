@@ -3,7 +3,7 @@
 //! Templates and tokenizers take their time; callers run this off the async threads.
 
 use serde_json::{Map, Value, json};
-use taper_openapi::chat::{ContentPart, Message, MessageContent, Role};
+use taper_openapi::chat::{ContentPart, Message, MessageContent, Prediction, Role};
 use taper_openapi::completions::Prompt;
 use uuid::Uuid;
 
@@ -232,14 +232,26 @@ fn template_message(index: usize, message: Message) -> Result<Value, ApiError> {
     Ok(Value::Object(fields))
 }
 
+/// What a client predicts of the answer. Its control tokens are text, as they are in what the model writes.
+pub fn predicted_tokens(prediction: Option<Prediction>, tokenizer: &Tokenizer) -> Result<Vec<u32>, ApiError> {
+    let Some(Prediction { content, .. }) = prediction else { return Ok(Vec::new()) };
+    let text = text_parts("prediction.content", content)?.concat();
+    Ok(tokenizer.encode(&text, EncodeOptions { add_special: false, parse_special: false })?)
+}
+
 /// The text of a message; parts are joined by line breaks, as vLLM and llama-server do.
 fn text_of(index: usize, content: MessageContent) -> Result<String, ApiError> {
+    Ok(text_parts(&format!("messages[{index}].content"), content)?.join("\n"))
+}
+
+/// The parts of what is in `field`, all of which must be text.
+fn text_parts(field: &str, content: MessageContent) -> Result<Vec<String>, ApiError> {
     let parts = match content {
-        MessageContent::Text(text) => return Ok(text),
+        MessageContent::Text(text) => return Ok(vec![text]),
         MessageContent::Parts(parts) => parts,
     };
     let refused = |at: usize, kind: &str| {
-        let param = format!("messages[{index}].content[{at}]");
+        let param = format!("{field}[{at}]");
         let message = format!("`{param}` has type {kind:?}; this server reads text only");
         Err(ApiError::unsupported(param, message))
     };
@@ -250,7 +262,7 @@ fn text_of(index: usize, content: MessageContent) -> Result<String, ApiError> {
         ContentPart::InputAudio { .. } => refused(at, "input_audio"),
         ContentPart::File { .. } => refused(at, "file"),
     });
-    Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
+    texts.collect()
 }
 
 /// A prompt of a text completion: its tokens, and its text if answers begin with it.

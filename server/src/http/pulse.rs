@@ -81,7 +81,7 @@ impl Pulse {
             return Ok(());
         }
         let params = SamplingParams { max_tokens: Some(1), temperature: 0.0, ..SamplingParams::default() };
-        let mut probe = match engine.submit(Request { prompt: vec![ANY_TOKEN], params, cache_salt: None }) {
+        let mut probe = match engine.submit(Request { prompt: vec![ANY_TOKEN], params, ..Request::default() }) {
             Ok(probe) => probe,
             // It got busy since we looked.
             Err(SubmitError::QueueFull { .. }) => return Ok(()),

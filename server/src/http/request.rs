@@ -3,16 +3,20 @@
 //! What passes is [`Valid`]; the engine's own rules (`engine/request.rs`) are checked once more where they are kept,
 //! but nothing behind this file looks at wire types of a request again.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::time::Duration;
+
 use taper_openapi::body::Unknown;
 use taper_openapi::chat::ChatRequest;
 use taper_openapi::completions::CompletionRequest;
-use taper_openapi::sampling::SamplingFields;
+use taper_openapi::sampling::{SamplingFields, ServiceTier};
 use taper_openapi::values::{Bias, BiasTarget, LogitBias, Seed, Stop, TokenId};
 
 use super::error::ApiError;
 use super::keys::KeyId;
 use super::structured::{self, AskedGrammar};
 use crate::engine::sampling::SamplingOverrides;
+use crate::engine::{Party, Tier};
 use crate::settings::RequestLimits;
 use crate::text::{EncodeOptions, Tokenizer};
 
@@ -33,10 +37,44 @@ pub struct Valid {
     /// How to stream; `None`: the whole answer at once.
     pub stream: Option<Streaming>,
     pub cache: Cache,
+    /// With whom it takes turns: the key's owner, where there are several, or the user that it names.
+    pub party: Party,
+    pub tier: Tier,
+    /// From the moment it came.
+    pub timeout: Option<Duration>,
     /// What the answer must be. `None`: any text.
     pub grammar: Option<AskedGrammar>,
     /// Fields that were sent and change nothing.
     pub ignored: Vec<String>,
+}
+
+impl Valid {
+    /// The request is one of `key`, if there is more than one: its cached prefixes and its turns are the key's own.
+    pub fn belongs_to(&mut self, key: Option<KeyId>) {
+        self.cache = std::mem::take(&mut self.cache).of_key(key);
+        self.party = key.map_or(self.party, |KeyId(party)| party);
+    }
+}
+
+/// Users of the same name are one.
+fn party_of(user: &str) -> Party {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(user)
+}
+
+fn tier(tier: ServiceTier) -> Tier {
+    match tier {
+        ServiceTier::Flex => Tier::Flex,
+        ServiceTier::Auto | ServiceTier::Default | ServiceTier::Scale => Tier::Default,
+        ServiceTier::Priority => Tier::Priority,
+    }
+}
+
+/// The request's own, but no more than the server's.
+fn timeout(asked: Option<f64>, limit: Option<Duration>) -> Result<Option<Duration>, ApiError> {
+    const LONGEST: f64 = 86_400.0;
+    let asked = number("timeout", asked, |timeout| timeout > 0.0 && timeout <= LONGEST, "above 0 and at most 86400")?;
+    let asked = asked.map(Duration::from_secs_f32);
+    Ok(asked.into_iter().chain(limit).min())
 }
 
 /// What a stream holds besides the text.
@@ -78,6 +116,8 @@ impl Cache {
 pub struct Rules<'a> {
     pub limits: &'a RequestLimits,
     pub strict: bool,
+    /// How long an answer may take.
+    pub timeout: Option<Duration>,
     pub tokenizer: &'a Tokenizer,
 }
 
@@ -88,14 +128,11 @@ const MAX_LOGPROBS: i64 = 20;
 pub fn valid_chat(request: &mut ChatRequest, rules: Rules) -> Result<Valid, ApiError> {
     refuse_unsupported_chat(request)?;
     let ignored = [
-        ("user", request.sampling.user.is_some()),
         ("metadata", request.metadata.is_some()),
         ("store", request.store.is_some()),
-        ("service_tier", request.service_tier.is_some()),
         ("safety_identifier", request.safety_identifier.is_some()),
         ("prompt_cache_key", request.prompt_cache_key.is_some()),
         ("prompt_cache_retention", request.prompt_cache_retention.is_some()),
-        ("prediction", request.prediction.is_some()),
     ];
     let mut fields = std::mem::take(&mut request.sampling);
     if let Some(max) = whole("max_completion_tokens", request.max_completion_tokens, 1, i64::MAX)? {
@@ -124,9 +161,8 @@ pub fn valid_completion(request: &mut CompletionRequest, rules: Rules) -> Result
     if request.best_of.is_some_and(|best_of| best_of != fields.n.unwrap_or(1)) {
         return Err(ApiError::unsupported("best_of", "`best_of` other than `n` is not supported; leave it out"));
     }
-    let ignored = [("user", fields.user.is_some())];
     let logprobs = whole("logprobs", request.logprobs, 0, MAX_LOGPROBS)?.map(|count| count as usize);
-    let mut valid = valid(fields, &ignored, &request.unknown, rules)?;
+    let mut valid = valid(fields, &[], &request.unknown, rules)?;
     valid.overrides.logprobs = logprobs;
     valid.overrides.prompt_logprobs = logprobs.filter(|_| request.echo == Some(true));
     Ok(valid)
@@ -212,6 +248,9 @@ fn valid(
         add_special: fields.add_special_tokens,
         stream: stream.then_some(streaming),
         cache,
+        party: fields.user.as_deref().map_or(0, party_of),
+        tier: fields.service_tier.map(tier).unwrap_or_default(),
+        timeout: timeout(fields.timeout, rules.timeout)?,
         grammar: structured::grammar(&fields)?,
         ignored,
         overrides: overrides(&fields, rules)?,

@@ -150,7 +150,12 @@ impl Service {
 
     /// What requests are checked against.
     pub fn rules<'a>(&'a self, settings: &'a ServerSettings) -> Rules<'a> {
-        Rules { limits: &settings.limits, strict: settings.strict_params, tokenizer: &self.tokenizer }
+        Rules {
+            limits: &settings.limits,
+            strict: settings.strict_params,
+            timeout: settings.request_timeout,
+            tokenizer: &self.tokenizer,
+        }
     }
 
     /// Why the engine did not take a request, as the client hears it; `prompt` is the field that its prompt came from.

@@ -1,7 +1,7 @@
 //! What a request says an answer must be, in the words of OpenAI, llama-server and vLLM, as one grammar.
 
 use llguidance::Matcher;
-use serde_json::Value;
+use serde_json::{Value, json};
 use taper_openapi::sampling::SamplingFields;
 use taper_openapi::structured::{ResponseFormat, ResponseFormatKind, StructuredOutputs};
 
@@ -22,6 +22,15 @@ impl AskedGrammar {
         let Self { field, grammar } = self;
         let refused = |error| ApiError::invalid_param(*field, format!("`{field}`: {error}"));
         service.grammars.matcher(grammar).map_err(refused)
+    }
+
+    /// As a JSON schema, if it is one.
+    pub fn schema(&self) -> Option<Value> {
+        match &self.grammar {
+            Grammar::JsonObject => Some(json!({ "type": "object" })),
+            Grammar::JsonSchema(schema) => Some(schema.clone()),
+            Grammar::Regex(_) | Grammar::Choice(_) | Grammar::Lark(_) | Grammar::Gbnf(_) => None,
+        }
     }
 }
 

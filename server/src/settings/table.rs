@@ -303,6 +303,22 @@ pub(super) static TABLE: &[Setting] = &[
         .default("false")
         .of(CACHE, ENGINE)
         .help("Compute every prompt from its start, even if its beginning is cached"),
+    setting(
+        "spec-type",
+        "KIND",
+        Kind::Choice { values: &["none", "ngram-simple"], set: |s, v| s.engine.guess = v == "ngram-simple" },
+    )
+    .default("none")
+    .of(CACHE, ENGINE)
+    .help(
+        "How tokens are guessed, to compute several in one step: ngram-simple: as it went on before, where the last three \
+         tokens were the same. Answers stay as they are. A request's `prediction` is used in any case",
+    ),
+    setting("draft-max", "TOKENS", Kind::Integer { min: 1, max: 64, set: |s, v| s.engine.draft_max = v as usize })
+        .also(&["--draft", "--draft-n"])
+        .default("16")
+        .of(CACHE, ENGINE)
+        .help("Most tokens that are guessed at a time"),
     setting("queue-limit", "N", Kind::Integer { min: 1, max: 1 << 20, set: |s, v| s.engine.queue_limit = v as usize })
         .default("256")
         .of(CACHE, ENGINE)
@@ -591,6 +607,18 @@ pub(super) static TABLE: &[Setting] = &[
     .default("300")
     .of(LIMITS, HTTP)
     .help("How long a step may take before /ready and /health say that no tokens are being made"),
+    setting(
+        "request-timeout",
+        "SECONDS",
+        Kind::Number {
+            min: 0.0,
+            max: 86400.0,
+            set: |s, v| s.server.request_timeout = (v > 0.0).then(|| seconds(v)),
+        },
+    )
+    .default("0")
+    .of(LIMITS, HTTP)
+    .help("How long an answer may take, the wait for its turn included; 0: as long as it likes. `timeout` of a request asks for less"),
     // --- taper bench ---
     setting("n-prompt", "N,...", Kind::Integers { min: 0, set: |s, v| s.bench.n_prompt = v })
         .short('p')

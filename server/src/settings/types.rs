@@ -86,8 +86,19 @@ pub struct EngineSettings {
     /// Tokens in a KV block.
     pub block_size: usize,
     pub prefix_cache: bool,
+    /// Tokens are guessed from what came before.
+    pub guess: bool,
+    /// Tokens of a guess at most.
+    pub draft_max: usize,
     /// Most requests that wait before further ones are refused.
     pub queue_limit: usize,
+}
+
+impl EngineSettings {
+    /// Tokens that the engine guesses at a time; 0: none.
+    pub fn draft_tokens(&self) -> usize {
+        if self.guess { self.draft_max } else { 0 }
+    }
 }
 
 /// Element type of cached keys and values.
@@ -152,6 +163,8 @@ pub struct ServerSettings {
     pub drain_timeout: Duration,
     pub slow_client_timeout: Duration,
     pub stall_timeout: Duration,
+    /// How long an answer may take. `None`: as long as it likes.
+    pub request_timeout: Option<Duration>,
     pub log_prompts: bool,
     pub api_keys: Vec<String>,
     pub api_key_file: Option<PathBuf>,

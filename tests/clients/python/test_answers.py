@@ -125,10 +125,10 @@ def test_the_model_is_listed_and_found(client):
 
 def test_headers_name_what_was_ignored(client):
     response = client.chat.completions.with_raw_response.create(
-        model=MODEL, messages=CAPITAL, max_tokens=1, user="somebody", extra_body={"colour": "red"}
+        model=MODEL, messages=CAPITAL, max_tokens=1, store=False, extra_body={"colour": "red"}
     )
     assert response.headers["content-type"].startswith("application/json")
-    assert response.headers["x-ignored"] == "user, colour"
+    assert response.headers["x-ignored"] == "store, colour"
     assert response.parse().usage.completion_tokens == 1
 
 
