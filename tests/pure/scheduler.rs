@@ -278,7 +278,7 @@ fn a_user_with_a_long_prompt_does_not_hold_up_another() {
     let mut rig = Rig::new(config(100, 4, &[None]));
     rig.submit_of(1, Tier::Default, prompt(60), 1);
     rig.step();
-    rig.submit_of(2, Tier::Default, prompt(20), 1);
+    rig.submit_of(2, Tier::Default, vec![7; 20], 1);
     // The first has had 16 tokens; the second counts from there, and came later.
     assert_eq!(shares(&mut rig), [(0, 16)]);
     assert_eq!(shares(&mut rig), [(0, 1), (1, 15)]);

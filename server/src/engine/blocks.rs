@@ -143,6 +143,13 @@ impl BlockManager {
         PrefixKey(high << 64 | low)
     }
 
+    /// Tokens that the tables can be made to cover with what the pool has now.
+    pub fn reach(&self, blocks: &SequenceBlocks) -> usize {
+        // All tables cover the same.
+        let covering = blocks.tables[0].len() + self.pool.available() / blocks.tables.len();
+        covering * self.block_size
+    }
+
     /// Makes every table cover `len` tokens. `false`, and nothing changed, if the pool cannot give so many blocks.
     pub fn grow(&mut self, blocks: &mut SequenceBlocks, len: usize) -> bool {
         let covering = len.div_ceil(self.block_size);
