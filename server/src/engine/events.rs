@@ -25,6 +25,8 @@ pub enum FinishReason {
     Complete,
     /// `max_tokens`, the model's context or the cache was used up.
     Length,
+    /// The output repeats itself, as `repetition_detection` puts it.
+    Repetition,
     /// The caller cancelled or dropped its handle.
     Cancelled,
     /// The request's own rules (bans, `min_tokens`, a grammar) leave no token to choose; the message says so.

@@ -16,6 +16,7 @@ mod constraint;
 mod events;
 mod handle;
 mod pool;
+mod repetition;
 mod request;
 mod runner;
 pub mod sampling;

@@ -17,6 +17,7 @@ use super::metrics::Metrics;
 use super::pulse::Pulse;
 use super::request::Rules;
 use super::slots::Slots;
+use crate::breakers::BreakerBook;
 use crate::engine::sampling::SamplingOverrides;
 use crate::engine::{self, EngineHandle, SubmitError};
 use crate::grammar::Grammars;
@@ -101,6 +102,7 @@ pub struct Service {
     pub dialect: Dialect,
     pub grammars: Grammars,
     pub tokenizer: Arc<Tokenizer>,
+    pub breakers: BreakerBook,
     pub template: ChatTemplate,
     /// The checkpoint's generation settings, then the command line's.
     pub defaults: SamplingOverrides,
@@ -150,7 +152,8 @@ impl Service {
 
     /// What requests are checked against.
     pub fn rules<'a>(&'a self, settings: &'a ServerSettings) -> Rules<'a> {
-        Rules { limits: &settings.limits, strict: settings.strict_params, tokenizer: &self.tokenizer }
+        let (tokenizer, breakers, defaults) = (&self.tokenizer, &self.breakers, &self.defaults);
+        Rules { limits: &settings.limits, strict: settings.strict_params, tokenizer, breakers, defaults }
     }
 
     /// Why the engine did not take a request, as the client hears it; `prompt` is the field that its prompt came from.
