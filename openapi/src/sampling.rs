@@ -103,7 +103,7 @@ pub struct SamplingFields {
     /// line's, else 64.
     #[schema(minimum = -1, maximum = 2147483647)]
     pub dry_penalty_last_n: Option<i64>,
-    /// Texts that no repetition goes across, of 1 to 40 bytes; at most 32, unless the server's setting --max-stop says
+    /// Texts that no repetition goes across, of 1 to 40 characters; at most 32, unless the server's setting --max-stop says
     /// otherwise (llama-server). Default: the command line's, else line end, `:`, `"` and `*`.
     #[schema(max_items = 32)]
     pub dry_sequence_breakers: Option<Vec<String>>,

@@ -12,8 +12,8 @@ use crate::text::{EncodeOptions, Tokenizer, TokenizerError};
 
 /// llama.cpp's breakers: ends of lines, and what names, quotations and emphasis begin or end with.
 pub const DEFAULT_BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
-/// Bytes of a breaker at most, as in llama.cpp.
-pub const MAX_BREAKER_BYTES: usize = 40;
+/// Characters of a breaker at most; llama.cpp cuts it after as many bytes.
+pub const MAX_BREAKER_CHARS: usize = 40;
 /// Tokens behind the first that are compared at most.
 const MAX_TAIL: usize = 20;
 /// Different lists that are kept.

@@ -149,7 +149,9 @@ fn fingerprint(
     let ModelMeta { size, quantization, family, .. } = &card.meta;
     let Props { build_info, chat_template, .. } = props;
     let kept = (engine.kv_cache_dtype, card.max_model_len);
-    let all = format!("{build_info} {file} {size} {quantization} {family} {chat_template} {params:?} {kept:?}");
+    let breakers = &props.default_generation_settings.params.dry_sequence_breakers;
+    let all =
+        format!("{build_info} {file} {size} {quantization} {family} {chat_template} {params:?} {breakers:?} {kept:?}");
     let digest = Sha256::digest(all);
     format!("taper-{}", digest[..5].iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }

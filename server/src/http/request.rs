@@ -14,7 +14,7 @@ use taper_openapi::values::{Bias, BiasTarget, LogitBias, Samplers, Seed, Stop, T
 use super::error::ApiError;
 use super::keys::KeyId;
 use super::structured::{self, AskedGrammar};
-use crate::breakers::{BreakerBook, MAX_BREAKER_BYTES};
+use crate::breakers::{BreakerBook, MAX_BREAKER_CHARS};
 use crate::engine::sampling::ranges::{self, Range};
 use crate::engine::sampling::{RepetitionDetection, SamplerKind, SamplingOverrides, SequenceBreakers};
 use crate::settings::RequestLimits;
@@ -300,9 +300,9 @@ fn dry_sequence_breakers(fields: &SamplingFields, rules: Rules) -> Result<Option
     let texts = fields.dry_sequence_breakers.as_deref();
     at_most(FIELD, texts.unwrap_or_default().len(), rules.limits.stop, "max-stop")?;
     for text in texts.unwrap_or_default() {
-        if text.is_empty() || text.len() > MAX_BREAKER_BYTES {
-            let rule = format!("it must be 1 to {MAX_BREAKER_BYTES}");
-            let message = format!("a text of `{FIELD}` has {} bytes; {rule}", text.len());
+        let count = text.chars().count();
+        if !(1..=MAX_BREAKER_CHARS).contains(&count) {
+            let message = format!("a text of `{FIELD}` has {count} characters; it must have 1 to {MAX_BREAKER_CHARS}");
             return Err(ApiError::invalid_param(FIELD, message));
         }
     }
