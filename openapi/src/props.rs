@@ -40,6 +40,10 @@ pub struct DefaultGenerationSettings {
 pub struct DefaultParams {
     /// Divides the logits.
     pub temperature: f64,
+    /// How far the temperature may go from that.
+    pub dynatemp_range: f64,
+    /// Power of the entropy by which it goes.
+    pub dynatemp_exponent: f64,
     /// Most likely tokens that are kept; 0 all.
     pub top_k: u64,
     /// Probability that the kept tokens hold together.
@@ -48,6 +52,18 @@ pub struct DefaultParams {
     pub min_p: f64,
     /// Probability that the kept tokens of typical surprise hold together.
     pub typical_p: f64,
+    /// Standard deviations below the largest logit that are kept; all unless above 0.
+    pub top_n_sigma: f64,
+    /// How likely XTC is used on a token.
+    pub xtc_probability: f64,
+    /// Probability from which a token is a top choice to XTC.
+    pub xtc_threshold: f64,
+    /// Version of Mirostat; 0 none.
+    pub mirostat: u64,
+    /// Bits of surprise that Mirostat aims at.
+    pub mirostat_tau: f64,
+    /// How fast Mirostat follows.
+    pub mirostat_eta: f64,
     /// Factor on the logits of recent tokens.
     pub repeat_penalty: f64,
     /// Tokens that `repeat_penalty` looks at; -1 all.
@@ -57,6 +73,19 @@ pub struct DefaultParams {
     pub presence_penalty: f64,
     /// Taken off the logit of each token once per occurrence.
     pub frequency_penalty: f64,
+    /// What DRY takes off a logit.
+    pub dry_multiplier: f64,
+    /// Factor on that for each further token of a repetition.
+    pub dry_base: f64,
+    /// Tokens that may repeat themselves at no cost.
+    pub dry_allowed_length: u64,
+    /// Tokens that DRY looks at; -1 all.
+    #[schema(minimum = -1)]
+    pub dry_penalty_last_n: i64,
+    /// Texts that no repetition goes across.
+    pub dry_sequence_breakers: Vec<String>,
+    /// The samplers in their order.
+    pub samplers: Vec<String>,
     /// The seed; null if one is drawn for each request.
     #[schema(required)]
     pub seed: Option<u64>,
@@ -139,14 +168,30 @@ pub(crate) mod paths {
                     "n_ctx": 8192,
                     "params": {
                         "temperature": 1.0,
+                        "dynatemp_range": 0.0,
+                        "dynatemp_exponent": 1.0,
                         "top_k": 0,
                         "top_p": 1.0,
                         "min_p": 0.0,
                         "typical_p": 1.0,
+                        "top_n_sigma": -1.0,
+                        "xtc_probability": 0.0,
+                        "xtc_threshold": 0.1,
+                        "mirostat": 0,
+                        "mirostat_tau": 5.0,
+                        "mirostat_eta": 0.1,
                         "repeat_penalty": 1.0,
                         "repeat_last_n": 64,
                         "presence_penalty": 0.0,
                         "frequency_penalty": 0.0,
+                        "dry_multiplier": 0.0,
+                        "dry_base": 1.75,
+                        "dry_allowed_length": 2,
+                        "dry_penalty_last_n": 64,
+                        "dry_sequence_breakers": ["\n", ":", "\"", "*"],
+                        "samplers": [
+                            "penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature",
+                        ],
                         "seed": null,
                         "max_tokens": -1,
                         "n_predict": -1,

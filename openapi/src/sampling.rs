@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::body::Unknown;
 use crate::structured::{ResponseFormat, StructuredOutputs};
-use crate::values::{LogitBias, Seed, Stop, TokenId};
+use crate::values::{LogitBias, Samplers, Seed, Stop, TokenId};
 
 /// Fields of every request that generates. All are optional, and `null` stands for absent.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, ToSchema)]
@@ -29,6 +29,14 @@ pub struct SamplingFields {
     /// Divides the logits: higher is more varied, 0 takes the most likely token. Default: the model's, else 1.
     #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f64>,
+    /// How far the temperature may go from `temperature`: down where the model is sure, up where it is not, by the entropy
+    /// of what is left of its distribution; not below 0 (llama-server). Default: the command line's, else 0 (off).
+    #[schema(minimum = 0, maximum = 10)]
+    pub dynatemp_range: Option<f64>,
+    /// The power to which that entropy, as a share of the largest possible one, is raised (llama-server). Default: the
+    /// command line's, else 1.
+    #[schema(minimum = 0, maximum = 10)]
+    pub dynatemp_exponent: Option<f64>,
     /// Keeps the most likely tokens that together hold this probability. Default: the model's, else 1 (off).
     #[schema(exclusive_minimum = 0, maximum = 1)]
     pub top_p: Option<f64>,
@@ -43,6 +51,29 @@ pub struct SamplingFields {
     /// else 1 (off).
     #[schema(exclusive_minimum = 0, maximum = 1)]
     pub typical_p: Option<f64>,
+    /// Keeps tokens whose logit is at most this many standard deviations below the largest; 0 and -1 keep all
+    /// (llama-server). Default: the command line's, else -1.
+    #[schema(minimum = -1, maximum = 100)]
+    pub top_n_sigma: Option<f64>,
+    /// How likely XTC is used on a token: of those at least `xtc_threshold` probable it drops all but the least likely
+    /// (llama-server). Default: the command line's, else 0 (off).
+    #[schema(minimum = 0, maximum = 1)]
+    pub xtc_probability: Option<f64>,
+    /// The probability from which a token is a top choice to XTC; above 0.5 there can be but one, and nothing is dropped
+    /// (llama-server). Default: the command line's, else 0.1.
+    #[schema(minimum = 0, maximum = 1)]
+    pub xtc_threshold: Option<f64>,
+    /// Chooses tokens by Mirostat, 1 or 2, which keeps their surprise near `mirostat_tau`; 0: by `samplers`. Of those,
+    /// Mirostat leaves the temperature only, and at temperature 0 has no effect (llama-server). Default: the command
+    /// line's, else 0.
+    #[schema(minimum = 0, maximum = 2)]
+    pub mirostat: Option<i64>,
+    /// The surprise, in bits, that Mirostat aims at (llama-server). Default: the command line's, else 5.
+    #[schema(minimum = 0, maximum = 100)]
+    pub mirostat_tau: Option<f64>,
+    /// How fast Mirostat follows (llama-server). Default: the command line's, else 0.1.
+    #[schema(minimum = 0, maximum = 1)]
+    pub mirostat_eta: Option<f64>,
     /// Divides positive and multiplies negative logits of recent tokens (llama-server; vLLM's name
     /// `repetition_penalty` is accepted too, but not both at once). Default: the model's, else 1 (off).
     #[serde(alias = "repetition_penalty")]
@@ -58,6 +89,26 @@ pub struct SamplingFields {
     /// Taken off the logit of each token once per occurrence in the answer.
     #[schema(minimum = -2, maximum = 2, default = 0)]
     pub frequency_penalty: Option<f64>,
+    /// Makes a token less likely the longer a repetition it goes on with: what DRY takes off its logit where the repetition
+    /// is one token longer than allowed (llama-server). Default: the command line's, else 0 (off).
+    #[schema(minimum = 0, maximum = 100)]
+    pub dry_multiplier: Option<f64>,
+    /// Factor on that for each further token (llama-server). Default: the command line's, else 1.75.
+    #[schema(minimum = 1, maximum = 100)]
+    pub dry_base: Option<f64>,
+    /// Tokens that may repeat themselves at no cost (llama-server). Default: the command line's, else 2.
+    #[schema(minimum = 0, maximum = 2147483647)]
+    pub dry_allowed_length: Option<i64>,
+    /// Number of last tokens, prompt included, that DRY looks at; -1 all, 0 none (llama-server). Default: the command
+    /// line's, else 64.
+    #[schema(minimum = -1, maximum = 2147483647)]
+    pub dry_penalty_last_n: Option<i64>,
+    /// Texts that no repetition goes across, of 1 to 40 characters; at most 32, unless the server's setting --max-stop says
+    /// otherwise (llama-server). Default: the command line's, else line end, `:`, `"` and `*`.
+    #[schema(max_items = 32)]
+    pub dry_sequence_breakers: Option<Vec<String>>,
+    /// The samplers in their order (llama-server). Default: the command line's, else `edskypmxt`.
+    pub samplers: Option<Samplers>,
     /// Added to the logits of the given tokens: -100 as good as bans, 100 as good as forces.
     pub logit_bias: Option<LogitBias>,
     /// Seed of the random stream: same seed, same request, same text. Default: drawn at random.
@@ -75,6 +126,8 @@ pub struct SamplingFields {
     /// Whether the model's end tokens are tokens like any other (llama-server, vLLM).
     #[schema(default = false)]
     pub ignore_eos: Option<bool>,
+    /// Ends an answer that repeats itself, with `finish_reason: "repetition"` (vLLM). Default: the command line's, else off.
+    pub repetition_detection: Option<RepetitionDetection>,
     /// Whether control tokens such as `<|im_end|>` are left out of the text (vLLM).
     #[schema(default = true)]
     pub skip_special_tokens: Option<bool>,
@@ -143,6 +196,21 @@ pub enum ServiceTier {
     Scale,
     /// Before all others.
     Priority,
+}
+
+/// What counts as repeating itself: the same tokens, several times in a row, at the end of the answer (vLLM).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RepetitionDetection {
+    /// Tokens of the longest pattern that is looked for; 0 switches the detection off.
+    #[schema(minimum = 0, maximum = 4096, default = 0)]
+    pub max_pattern_size: Option<i64>,
+    /// Tokens of the shortest; 0 stands for 1. At most `max_pattern_size`.
+    #[schema(minimum = 0, maximum = 4096, default = 0)]
+    pub min_pattern_size: Option<i64>,
+    /// How often in a row the pattern must stand.
+    #[schema(minimum = 2, maximum = 2147483647)]
+    pub min_count: Option<i64>,
 }
 
 /// What a stream holds besides the text.

@@ -11,6 +11,8 @@ pub enum FinishReason {
     Stop,
     /// `max_tokens` or the context was used up.
     Length,
+    /// The answer repeated itself, as `repetition_detection` puts it (vLLM). Only where that is asked for.
+    Repetition,
     /// The model calls a tool.
     ToolCalls,
     /// Withheld. Taper filters nothing; the value is part of OpenAI's API.

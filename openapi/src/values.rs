@@ -121,6 +121,33 @@ schema_of!(LogitBias, {
     ],
 });
 
+/// The samplers in their order: the names and letters are for the server to read.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "expected an array of names of samplers, or a string of their letters")]
+pub enum Samplers {
+    Names(Vec<String>),
+    Letters(String),
+}
+
+schema_of!(Samplers, {
+    "description": "Either an array of names or a string of letters: penalties e, dry d, top_n_sigma s, top_k k, typ_p y, \
+                    top_p p, min_p m, xtc x, temperature t. A sampler that is not there is not used; one that is there \
+                    twice is used twice.",
+    "oneOf": [
+        {
+            "type": "array",
+            "items": {
+                "type": "string",
+                "enum": [
+                    "penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature",
+                ],
+            },
+            "maxItems": 32,
+        },
+        { "type": "string", "pattern": "^[edskypmxt]{0,32}$" },
+    ],
+});
+
 /// A token id as a client sends it: any whole number, for the server to compare with the vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenId(pub i64);

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod breakers;
 pub mod capacity;
 pub mod engine;
 pub mod files;

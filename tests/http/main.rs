@@ -12,6 +12,7 @@ mod life;
 mod load;
 mod logprobs;
 mod refused;
+mod samplers;
 mod server;
 mod shapes;
 mod status;

@@ -37,6 +37,35 @@ fn props_tell_model_and_defaults_but_no_path() {
 }
 
 #[test]
+fn props_tell_the_samplers_and_their_defaults() {
+    let defaults = shared().get("/props").json()["default_generation_settings"]["params"].clone();
+    for (name, value) in [
+        ("dynatemp_range", json!(0.0)),
+        ("dynatemp_exponent", json!(1.0)),
+        ("top_n_sigma", json!(-1.0)),
+        ("xtc_probability", json!(0.0)),
+        ("mirostat", json!(0)),
+        ("mirostat_tau", json!(5.0)),
+        ("dry_multiplier", json!(0.0)),
+        ("dry_base", json!(1.75)),
+        ("dry_allowed_length", json!(2)),
+        ("dry_penalty_last_n", json!(64)),
+        ("dry_sequence_breakers", json!(["\n", ":", "\"", "*"])),
+    ] {
+        assert_eq!(defaults[name], value, "{name}");
+    }
+    assert_eq!(defaults["samplers"][7], "xtc");
+    let flags =
+        ["--dry-multiplier", "0.5", "--dry-sequence-breaker", "\\n", "--dry-sequence-breaker", "-", "--top-nsigma"];
+    let server = Server::start(&[&flags[..], &["1.5", "--sampler-seq", "skt", "--mirostat-ent", "3"]].concat());
+    let given = server.get("/props").json()["default_generation_settings"]["params"].clone();
+    assert_eq!((&given["dry_multiplier"], &given["top_n_sigma"]), (&json!(0.5), &json!(1.5)));
+    assert_eq!(given["dry_sequence_breakers"], json!(["\n", "-"]));
+    assert_eq!(given["samplers"], json!(["top_n_sigma", "top_k", "temperature"]));
+    assert_eq!(given["mirostat_tau"], 3.0);
+}
+
+#[test]
 fn all_signs_of_health_are_good_on_a_server_that_runs() {
     for path in ["/health", "/v1/health", "/live", "/ready"] {
         let answer = shared().get(path);

@@ -4,8 +4,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use proptest::prelude::*;
 use taper_models::batch::Batch;
-use taper_server::engine::sampling::{ParamError, SamplingParams};
+use taper_server::engine::sampling::{ParamError, RepetitionDetection, SamplingParams};
 use taper_server::engine::{
     ConfigError, Constraint, ConstraintError, EngineConfig, EngineHandle, Event, FinishReason, Logits, ModelRunner,
     Request, RequestHandle, RunnerError, Shutdown, SpawnError, SubmitError, Usage, spawn,
@@ -662,4 +663,71 @@ fn a_deadline_ends_a_request_that_waits_and_one_that_runs() {
     drop(gate);
     assert_eq!(collect(without).1, FinishReason::Length);
     stop(&engine, thread);
+}
+
+/// An engine whose output is `script`, whatever the prompt, which must be of one token.
+fn start_scripted(script: Vec<u32>) -> (EngineHandle, JoinHandle<()>) {
+    start_hooked(&config(), move |batch, mut logits| {
+        for (row, logit_row) in batch.logit_rows.iter().enumerate() {
+            let position = batch.positions[*logit_row as usize] as usize;
+            logits.rows[row * VOCAB + script[position % script.len()] as usize] = 1000.0;
+        }
+        Ok(logits)
+    })
+}
+
+fn with_detection(max_tokens: usize, rule: RepetitionDetection, min_tokens: usize) -> Request {
+    let mut request = greedy(vec![1], max_tokens);
+    (request.params.repetition_detection, request.params.min_tokens) = (rule, min_tokens);
+    request
+}
+
+#[test]
+fn an_output_that_repeats_itself_ends() {
+    let (engine, thread) = start_scripted(vec![5]);
+    let rule = |max_pattern_size, min_pattern_size, min_count| RepetitionDetection {
+        max_pattern_size,
+        min_pattern_size,
+        min_count,
+    };
+    let ended = |rule, min_tokens| {
+        let (tokens, reason, _) = run(&engine, with_detection(50, rule, min_tokens));
+        (tokens.len(), reason)
+    };
+    assert_eq!(ended(rule(4, 0, 3), 0), (3, FinishReason::Repetition), "one token, three times");
+    assert_eq!(ended(rule(4, 2, 3), 0), (6, FinishReason::Repetition), "two equal tokens are a pattern, too");
+    assert_eq!(ended(rule(4, 2, 3), 20), (20, FinishReason::Repetition), "not before min_tokens");
+    assert_eq!(ended(rule(0, 2, 3), 0), (50, FinishReason::Length), "switched off");
+    stop(&engine, thread);
+}
+
+/// vLLM's rule, word by word: the last `size` tokens stand `count` times at the end.
+fn ends_in_a_loop(output: &[u32], rule: RepetitionDetection) -> bool {
+    (rule.min_pattern_size.max(1)..=rule.max_pattern_size).any(|size| {
+        let Some(start) = output.len().checked_sub(size * rule.min_count) else { return false };
+        let mut parts = output[start..].chunks(size);
+        let first = parts.next().expect("at least two");
+        parts.all(|part| part == first)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_loop_is_what_vllm_calls_one(
+        script in prop::collection::vec(0..2u32, 60),
+        max_pattern_size in 1..8usize,
+        min_pattern_size in 0..8usize,
+        min_count in 2..5usize,
+    ) {
+        let min_pattern_size = min_pattern_size.min(max_pattern_size);
+        let rule = RepetitionDetection { max_pattern_size, min_pattern_size, min_count };
+        let end = (1..60).find(|len| ends_in_a_loop(&script[..*len], rule));
+        let (engine, thread) = start_scripted(script.clone());
+        let (tokens, reason, _) = run(&engine, with_detection(60, rule, 0));
+        stop(&engine, thread);
+        prop_assert_eq!(tokens.len(), end.unwrap_or(60));
+        prop_assert_eq!(reason, if end.is_some() { FinishReason::Repetition } else { FinishReason::Length });
+    }
 }

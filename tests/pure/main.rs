@@ -12,6 +12,7 @@ mod hostile_text;
 mod mutate;
 mod output;
 mod readme;
+mod samplers;
 mod sampling;
 mod scheduler;
 mod stop;

@@ -8,7 +8,7 @@ use taper_server::engine::sampling::{
 };
 
 /// Relative frequency of each token in `DRAWS` draws at consecutive output indices.
-fn frequencies(params: SamplingParams, logits: &[f32]) -> BTreeMap<u32, f64> {
+pub fn frequencies(params: SamplingParams, logits: &[f32]) -> BTreeMap<u32, f64> {
     const DRAWS: usize = 20_000;
     let mut sampler = Sampler::new(SamplingParams { seed: Some(42), ..params }, 0);
     let mut frequencies = BTreeMap::new();
@@ -22,7 +22,7 @@ fn frequencies(params: SamplingParams, logits: &[f32]) -> BTreeMap<u32, f64> {
 }
 
 /// Asserts that exactly the tokens of `expected` are drawn, each with its probability.
-fn assert_distribution(params: SamplingParams, probabilities: &[f32], expected: &[(u32, f64)]) {
+pub fn assert_distribution(params: SamplingParams, probabilities: &[f32], expected: &[(u32, f64)]) {
     let logits: Vec<f32> = probabilities.iter().map(|p| p.ln()).collect();
     let drawn = frequencies(params, &logits);
     let ids: Vec<u32> = expected.iter().map(|(id, _)| *id).collect();
@@ -33,12 +33,12 @@ fn assert_distribution(params: SamplingParams, probabilities: &[f32], expected: 
     }
 }
 
-fn choose(params: SamplingParams, logits: &[f32], tokens: &[u32], prompt_len: usize) -> Result<u32, SampleError> {
+pub fn choose(params: SamplingParams, logits: &[f32], tokens: &[u32], prompt_len: usize) -> Result<u32, SampleError> {
     let mut sampler = Sampler::new(params, prompt_len);
     sampler.sample(&mut logits.to_vec(), tokens, &[]).map(|sample| sample.token)
 }
 
-fn greedy() -> SamplingParams {
+pub fn greedy() -> SamplingParams {
     SamplingParams { temperature: 0.0, ..SamplingParams::default() }
 }
 

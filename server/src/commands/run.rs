@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::keyboard::Keyboard;
 use super::model::open;
 use super::progress::LoadBar;
+use taper_server::breakers::sequence_breakers;
 use taper_server::engine::sampling::{SamplingOverrides, SamplingParams};
 use taper_server::engine::{EngineHandle, Event, FinishReason, Request, SubmitError, Timings, Usage};
 use taper_server::files::{read_text, read_text_from};
@@ -27,11 +28,15 @@ pub fn run(settings: &Settings) -> Result<()> {
     let opened = open(settings)?;
     let tokenizer = Arc::new(opened.tokenizer()?);
     let template = opened.chat_template(&tokenizer, &settings.run)?;
-    let params = SamplingOverrides::resolve(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);
+    let mut params = SamplingOverrides::resolve(&[opened.sampling_defaults(), settings.sampling.overrides.clone()]);
     // The engine would say the same, but after loading, and to every turn.
     params
         .validate(opened.spec.vocab_size)
         .map_err(|error| anyhow!(settings.in_words_of_the_user(&error.to_string())))?;
+    if params.dry_multiplier > 0.0 {
+        let texts = settings.sampling.dry_sequence_breakers();
+        params.dry_sequence_breakers = Arc::new(sequence_breakers(&texts, &tokenizer)?);
+    }
     let mut bar = LoadBar::new();
     let Running { engine, capacity, .. } =
         start(&opened, opened.end_tokens(&tokenizer), &settings.engine, &mut |done, total| bar.update(done, total))?;
@@ -241,6 +246,7 @@ impl Talk<'_> {
             FinishReason::Stop { .. } | FinishReason::Complete => None,
             // Nobody gave it a deadline.
             FinishReason::Cancelled | FinishReason::Deadline => Some("Ctrl-C".to_owned()),
+            FinishReason::Repetition => Some("the answer repeats itself".to_owned()),
             FinishReason::Length if self.params.max_tokens == Some(usage.completion_tokens) => {
                 Some(format!("{} {} reached", self.settings.spelled("predict"), usage.completion_tokens))
             }

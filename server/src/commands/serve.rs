@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use taper_openapi::models::{ModelCard, ModelMeta};
 use taper_openapi::object::ModelName;
 use taper_openapi::props::{DefaultGenerationSettings, DefaultParams, Modalities, Props};
+use taper_server::breakers::BreakerBook;
 use taper_server::engine::sampling::{SamplingOverrides, SamplingParams};
 use taper_server::grammar::Grammars;
 use taper_server::http::dialect::Dialect;
@@ -102,7 +103,7 @@ fn load(settings: &Settings, opened: Opened, names: Served, file: &str, server: 
     let props = Props {
         default_generation_settings: DefaultGenerationSettings {
             n_ctx: max_model_len as u64,
-            params: default_params(&params),
+            params: default_params(&params, settings),
         },
         total_slots: settings.engine.parallel as u64,
         model_path: names.file,
@@ -129,6 +130,7 @@ fn load(settings: &Settings, opened: Opened, names: Served, file: &str, server: 
         name,
         dialect,
         grammars,
+        breakers: BreakerBook::new(Arc::clone(&tokenizer), settings.sampling.dry_sequence_breakers()),
         tokenizer,
         template,
         props,
@@ -147,7 +149,9 @@ fn fingerprint(
     let ModelMeta { size, quantization, family, .. } = &card.meta;
     let Props { build_info, chat_template, .. } = props;
     let kept = (engine.kv_cache_dtype, card.max_model_len);
-    let all = format!("{build_info} {file} {size} {quantization} {family} {chat_template} {params:?} {kept:?}");
+    let breakers = &props.default_generation_settings.params.dry_sequence_breakers;
+    let all =
+        format!("{build_info} {file} {size} {quantization} {family} {chat_template} {params:?} {breakers:?} {kept:?}");
     let digest = Sha256::digest(all);
     format!("taper-{}", digest[..5].iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
@@ -172,18 +176,32 @@ fn card(opened: &Opened, name: &str, max_model_len: usize, tokenizer: &taper_ser
     }
 }
 
-fn default_params(params: &SamplingParams) -> DefaultParams {
+fn default_params(params: &SamplingParams, settings: &Settings) -> DefaultParams {
     let max_tokens = params.max_tokens.map_or(-1, |tokens| tokens as i64);
     DefaultParams {
         temperature: params.temperature.into(),
+        dynatemp_range: params.dynatemp_range.into(),
+        dynatemp_exponent: params.dynatemp_exponent.into(),
         top_k: params.top_k as u64,
         top_p: params.top_p.into(),
         min_p: params.min_p.into(),
         typical_p: params.typical_p.into(),
+        top_n_sigma: params.top_n_sigma.into(),
+        xtc_probability: params.xtc_probability.into(),
+        xtc_threshold: params.xtc_threshold.into(),
+        mirostat: params.mirostat.into(),
+        mirostat_tau: params.mirostat_tau.into(),
+        mirostat_eta: params.mirostat_eta.into(),
         repeat_penalty: params.repetition_penalty.into(),
         repeat_last_n: params.repeat_last_n.into(),
         presence_penalty: params.presence_penalty.into(),
         frequency_penalty: params.frequency_penalty.into(),
+        dry_multiplier: params.dry_multiplier.into(),
+        dry_base: params.dry_base.into(),
+        dry_allowed_length: params.dry_allowed_length as u64,
+        dry_penalty_last_n: params.dry_penalty_last_n.into(),
+        dry_sequence_breakers: settings.sampling.dry_sequence_breakers(),
+        samplers: params.samplers.iter().map(|kind| kind.name().to_owned()).collect(),
         seed: params.seed,
         max_tokens,
         n_predict: max_tokens,

@@ -27,6 +27,8 @@ pub enum FinishReason {
     Length,
     /// The request's deadline has passed.
     Deadline,
+    /// The output repeats itself, as `repetition_detection` puts it.
+    Repetition,
     /// The caller cancelled or dropped its handle.
     Cancelled,
     /// The request's own rules (bans, `min_tokens`, a grammar) leave no token to choose; the message says so.

@@ -18,6 +18,7 @@ mod drafter;
 mod events;
 mod handle;
 mod pool;
+mod repetition;
 mod request;
 mod runner;
 pub mod sampling;

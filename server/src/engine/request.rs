@@ -77,6 +77,7 @@ impl Limits {
             max_new_tokens: self.max_new_tokens(prompt.len(), params.max_tokens)?,
             min_new_tokens: params.min_tokens,
             stop_token_ids: [eos_token_ids, &params.stop_token_ids].concat(),
+            repetition: params.repetition_detection,
         })
     }
 

@@ -14,6 +14,8 @@ use std::ops::Range;
 
 use super::blocks::SequenceBlocks;
 use super::events::FinishReason;
+use super::repetition::RepetitionDetector;
+use super::sampling::RepetitionDetection;
 use super::shares::{Party, Tier};
 
 /// Names a request within one engine.
@@ -29,6 +31,8 @@ pub struct StopRules {
     pub min_new_tokens: usize,
     /// End-of-sequence tokens and the request's own stop tokens.
     pub stop_token_ids: Vec<u32>,
+    /// What ends a sequence that repeats itself.
+    pub repetition: RepetitionDetection,
 }
 
 /// A request in the scheduler.
@@ -50,6 +54,7 @@ pub struct Sequence {
     stop: StopRules,
     /// The next prompt token whose log probability is to be told; `prompt_len` if there is none.
     next_scored: usize,
+    repetition: Option<RepetitionDetector>,
 }
 
 /// A request on its way into the scheduler.
@@ -74,6 +79,7 @@ impl Sequence {
         let prompt_len = prompt.len();
         // Nothing comes before the first token that could make it likely.
         let next_scored = if scores_prompt { 1 } else { prompt_len };
+        let repetition = RepetitionDetector::new(stop.repetition);
         Self {
             id,
             tokens: prompt,
@@ -88,6 +94,7 @@ impl Sequence {
             arrival,
             stop,
             next_scored,
+            repetition,
         }
     }
 
@@ -184,6 +191,10 @@ impl Sequence {
         if self.stop.stop_token_ids.contains(&token) {
             return Some(FinishReason::Stop { token });
         }
-        (self.num_new_tokens() >= self.stop.max_new_tokens).then_some(FinishReason::Length)
+        if self.num_new_tokens() >= self.stop.max_new_tokens {
+            return Some(FinishReason::Length);
+        }
+        let is_loop = self.repetition.as_mut().is_some_and(|detector| detector.push(&self.tokens[self.prompt_len..]));
+        (is_loop && self.num_new_tokens() >= self.stop.min_new_tokens).then_some(FinishReason::Repetition)
     }
 }

@@ -399,7 +399,11 @@ impl Choice {
                 let rest = rest.unwrap_or_default();
                 let is_stop = rest.stopped_by.is_some()
                     || matches!(reason, engine::FinishReason::Stop { .. } | engine::FinishReason::Complete);
-                let reason = if is_stop { FinishReason::Stop } else { FinishReason::Length };
+                let reason = match reason {
+                    _ if is_stop => FinishReason::Stop,
+                    engine::FinishReason::Repetition => FinishReason::Repetition,
+                    _ => FinishReason::Length,
+                };
                 self.last(index, &rest.text, scored, reason, service)
             }
         };

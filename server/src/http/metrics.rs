@@ -249,6 +249,7 @@ impl Metrics {
         let finished_reason = match delta {
             Delta::Finished { reason: FinishReason::Stop, .. } => "stop",
             Delta::Finished { reason: FinishReason::ToolCalls, .. } => "tool_calls",
+            Delta::Finished { reason: FinishReason::Repetition, .. } => "repetition",
             Delta::Finished { .. } => "length",
             Delta::Failed(_) | Delta::Prompt { .. } | Delta::Added { .. } => "error",
         };

@@ -4,18 +4,21 @@
 //! but nothing behind this file looks at wire types of a request again.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use taper_openapi::body::Unknown;
 use taper_openapi::chat::ChatRequest;
 use taper_openapi::completions::CompletionRequest;
 use taper_openapi::sampling::{SamplingFields, ServiceTier};
-use taper_openapi::values::{Bias, BiasTarget, LogitBias, Seed, Stop, TokenId};
+use taper_openapi::values::{Bias, BiasTarget, LogitBias, Samplers, Seed, Stop, TokenId};
 
 use super::error::ApiError;
 use super::keys::KeyId;
 use super::structured::{self, AskedGrammar};
-use crate::engine::sampling::SamplingOverrides;
+use crate::breakers::{BreakerBook, MAX_BREAKER_CHARS};
+use crate::engine::sampling::ranges::{self, Range};
+use crate::engine::sampling::{RepetitionDetection, SamplerKind, SamplingOverrides, SequenceBreakers};
 use crate::engine::{Party, Tier};
 use crate::settings::RequestLimits;
 use crate::text::{EncodeOptions, Tokenizer};
@@ -71,9 +74,7 @@ fn tier(tier: ServiceTier) -> Tier {
 
 /// The request's own, but no more than the server's.
 fn timeout(asked: Option<f64>, limit: Option<Duration>) -> Result<Option<Duration>, ApiError> {
-    const LONGEST: f64 = 86_400.0;
-    let asked = number("timeout", asked, |timeout| timeout > 0.0 && timeout <= LONGEST, "above 0 and at most 86400")?;
-    let asked = asked.map(Duration::from_secs_f32);
+    let asked = number(TIMEOUT, asked)?.map(Duration::from_secs_f32);
     Ok(asked.into_iter().chain(limit).min())
 }
 
@@ -119,8 +120,15 @@ pub struct Rules<'a> {
     /// How long an answer may take.
     pub timeout: Option<Duration>,
     pub tokenizer: &'a Tokenizer,
+    pub breakers: &'a BreakerBook,
+    /// What a request is given that says nothing of sampling.
+    pub defaults: &'a SamplingOverrides,
 }
 
+/// In seconds.
+const TIMEOUT: Range = Range::above("timeout", 0.0, 86_400.0);
+/// OpenAI's limit.
+const TEMPERATURE: Range = Range::from_to("temperature", 0.0, 2.0);
 /// Most likely tokens that are told beside each token; OpenAI's limit for chats.
 const MAX_LOGPROBS: i64 = 20;
 
@@ -283,20 +291,32 @@ fn overrides(fields: &SamplingFields, rules: Rules) -> Result<SamplingOverrides,
         token_ids("stop_token_ids", ids, vocab_size)
     });
     Ok(SamplingOverrides {
-        temperature: number("temperature", fields.temperature, |t| (0.0..=2.0).contains(&t), "from 0 to 2")?,
-        top_p: number("top_p", fields.top_p, |p| p > 0.0 && p <= 1.0, "above 0 and at most 1")?,
+        temperature: number(TEMPERATURE, fields.temperature)?,
+        dynatemp_range: number(ranges::DYNATEMP_RANGE, fields.dynatemp_range)?,
+        dynatemp_exponent: number(ranges::DYNATEMP_EXPONENT, fields.dynatemp_exponent)?,
+        top_p: number(ranges::TOP_P, fields.top_p)?,
         top_k: whole("top_k", fields.top_k, -1, i64::MAX)?.map(|k| usize::try_from(k).unwrap_or(0)),
-        min_p: number("min_p", fields.min_p, |p| (0.0..=1.0).contains(&p), "from 0 to 1")?,
-        typical_p: number("typical_p", fields.typical_p, |p| p > 0.0 && p <= 1.0, "above 0 and at most 1")?,
-        repetition_penalty: number(
-            "repeat_penalty",
-            fields.repeat_penalty,
-            |p| (0.01..=100.0).contains(&p),
-            "from 0.01 to 100",
-        )?,
+        min_p: number(ranges::MIN_P, fields.min_p)?,
+        typical_p: number(ranges::TYPICAL_P, fields.typical_p)?,
+        top_n_sigma: number(ranges::TOP_N_SIGMA, fields.top_n_sigma)?,
+        xtc_probability: number(ranges::XTC_PROBABILITY, fields.xtc_probability)?,
+        xtc_threshold: number(ranges::XTC_THRESHOLD, fields.xtc_threshold)?,
+        mirostat: whole("mirostat", fields.mirostat, 0, 2)?.map(|version| version as u8),
+        mirostat_tau: number(ranges::MIROSTAT_TAU, fields.mirostat_tau)?,
+        mirostat_eta: number(ranges::MIROSTAT_ETA, fields.mirostat_eta)?,
+        repetition_penalty: number(ranges::REPETITION_PENALTY.named("repeat_penalty"), fields.repeat_penalty)?,
         repeat_last_n: whole("repeat_last_n", fields.repeat_last_n, -1, i64::from(i32::MAX))?.map(|n| n as i32),
-        presence_penalty: penalty("presence_penalty", fields.presence_penalty)?,
-        frequency_penalty: penalty("frequency_penalty", fields.frequency_penalty)?,
+        presence_penalty: number(ranges::PRESENCE_PENALTY, fields.presence_penalty)?,
+        frequency_penalty: number(ranges::FREQUENCY_PENALTY, fields.frequency_penalty)?,
+        dry_multiplier: number(ranges::DRY_MULTIPLIER, fields.dry_multiplier)?,
+        dry_base: number(ranges::DRY_BASE, fields.dry_base)?,
+        dry_allowed_length: whole("dry_allowed_length", fields.dry_allowed_length, 0, i64::from(i32::MAX))?
+            .map(|length| length as usize),
+        dry_penalty_last_n: whole("dry_penalty_last_n", fields.dry_penalty_last_n, -1, i64::from(i32::MAX))?
+            .map(|n| n as i32),
+        dry_sequence_breakers: dry_sequence_breakers(fields, rules)?,
+        samplers: fields.samplers.as_ref().map(samplers).transpose()?,
+        repetition_detection: repetition_detection(fields)?,
         logit_bias: fields.logit_bias.as_ref().map(|bias| logit_bias(bias, rules)).transpose()?,
         // Drawn here, since without one the command line's would be taken.
         seed: fields.seed.map(|seed| match seed {
@@ -312,14 +332,50 @@ fn overrides(fields: &SamplingFields, rules: Rules) -> Result<SamplingOverrides,
     })
 }
 
+/// The tokens of the breakers, where DRY is used: to find them takes a look at the whole vocabulary.
+fn dry_sequence_breakers(fields: &SamplingFields, rules: Rules) -> Result<Option<Arc<SequenceBreakers>>, ApiError> {
+    const FIELD: &str = "dry_sequence_breakers";
+    let texts = fields.dry_sequence_breakers.as_deref();
+    at_most(FIELD, texts.unwrap_or_default().len(), rules.limits.stop, "max-stop")?;
+    for text in texts.unwrap_or_default() {
+        let count = text.chars().count();
+        if !(1..=MAX_BREAKER_CHARS).contains(&count) {
+            let message = format!("a text of `{FIELD}` has {count} characters; it must have 1 to {MAX_BREAKER_CHARS}");
+            return Err(ApiError::invalid_param(FIELD, message));
+        }
+    }
+    let multiplier = fields.dry_multiplier.or(rules.defaults.dry_multiplier.map(f64::from));
+    if multiplier.unwrap_or_default() == 0.0 {
+        return Ok(None);
+    }
+    Ok(Some(rules.breakers.tokens(texts)?))
+}
+
+fn samplers(samplers: &Samplers) -> Result<Vec<SamplerKind>, ApiError> {
+    let order = match samplers {
+        Samplers::Names(names) => SamplerKind::from_names(names.iter().map(String::as_str)),
+        Samplers::Letters(letters) => SamplerKind::from_letters(letters),
+    };
+    order.map_err(|error| ApiError::invalid_param("samplers", format!("`samplers`: {error}")))
+}
+
+fn repetition_detection(fields: &SamplingFields) -> Result<Option<RepetitionDetection>, ApiError> {
+    let Some(asked) = fields.repetition_detection else { return Ok(None) };
+    let count = |field, value| whole(field, value, 0, i64::from(i32::MAX)).map(|count| count.unwrap_or(0) as usize);
+    let rule = RepetitionDetection {
+        max_pattern_size: count("repetition_detection.max_pattern_size", asked.max_pattern_size)?,
+        min_pattern_size: count("repetition_detection.min_pattern_size", asked.min_pattern_size)?,
+        min_count: count("repetition_detection.min_count", asked.min_count)?,
+    };
+    rule.validate()?;
+    Ok(Some(rule))
+}
+
 /// The biases by token id: OpenAI's object or llama-server's pairs.
 fn logit_bias(bias: &LogitBias, rules: Rules) -> Result<Vec<(u32, f32)>, ApiError> {
     const FIELD: &str = "logit_bias";
     let vocab_size = rules.tokenizer.vocab_size();
-    let amount = |bias: f64| {
-        let rule = |bias: f64| (-100.0..=100.0).contains(&bias);
-        number(FIELD, Some(bias), rule, "from -100 to 100").map(Option::unwrap_or_default)
-    };
+    let amount = |bias: f64| number(Range::from_to(FIELD, -100.0, 100.0), Some(bias)).map(Option::unwrap_or_default);
     let biases = match bias {
         LogitBias::Map(map) => {
             let entry = |(id, bias): (&String, &f64)| {
@@ -379,18 +435,10 @@ pub fn at_most(field: &str, count: usize, limit: usize, setting: &str) -> Result
     Err(ApiError::invalid_param(field, message))
 }
 
-fn penalty(field: &'static str, value: Option<f64>) -> Result<Option<f32>, ApiError> {
-    number(field, value, |penalty| (-2.0..=2.0).contains(&penalty), "from -2 to 2")
-}
-
-fn number(
-    field: &'static str,
-    value: Option<f64>,
-    rule: impl Fn(f64) -> bool,
-    range: &str,
-) -> Result<Option<f32>, ApiError> {
+fn number(range: Range, value: Option<f64>) -> Result<Option<f32>, ApiError> {
     match value {
-        Some(value) if !rule(value) => {
+        Some(value) if !range.contains(value as f32) => {
+            let field = range.field;
             Err(ApiError::invalid_param(field, format!("`{field}` is {value}; it must be {range}")))
         }
         value => Ok(value.map(|value| value as f32)),

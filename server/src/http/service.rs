@@ -17,6 +17,7 @@ use super::metrics::Metrics;
 use super::pulse::Pulse;
 use super::request::Rules;
 use super::slots::Slots;
+use crate::breakers::BreakerBook;
 use crate::engine::sampling::SamplingOverrides;
 use crate::engine::{self, EngineHandle, SubmitError};
 use crate::grammar::Grammars;
@@ -101,6 +102,7 @@ pub struct Service {
     pub dialect: Dialect,
     pub grammars: Grammars,
     pub tokenizer: Arc<Tokenizer>,
+    pub breakers: BreakerBook,
     pub template: ChatTemplate,
     /// The checkpoint's generation settings, then the command line's.
     pub defaults: SamplingOverrides,
@@ -155,6 +157,8 @@ impl Service {
             strict: settings.strict_params,
             timeout: settings.request_timeout,
             tokenizer: &self.tokenizer,
+            breakers: &self.breakers,
+            defaults: &self.defaults,
         }
     }
 

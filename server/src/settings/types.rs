@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::resolve::Resolved;
+use crate::breakers::DEFAULT_BREAKERS;
 use crate::engine::sampling::SamplingOverrides;
 
 /// The subcommands of `taper`.
@@ -116,6 +117,16 @@ pub struct SamplingSettings {
     pub overrides: SamplingOverrides,
     /// Texts that end the answer; they are not part of it.
     pub stop: Vec<String>,
+    /// Texts that no repetition goes across, for DRY. `None`: llama.cpp's.
+    pub dry_sequence_breakers: Option<Vec<String>>,
+}
+
+impl SamplingSettings {
+    /// The texts that no repetition goes across, for DRY.
+    pub fn dry_sequence_breakers(&self) -> Vec<String> {
+        let default = || DEFAULT_BREAKERS.iter().map(|text| (*text).to_owned()).collect();
+        self.dry_sequence_breakers.clone().unwrap_or_else(default)
+    }
 }
 
 /// What `taper run` says to the model.

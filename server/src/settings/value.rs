@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::table::Kind;
 use super::types::Settings;
+use crate::engine::sampling::SamplerKind;
 
 /// A value that breaks its setting's rule.
 #[derive(Debug)]
@@ -32,6 +33,11 @@ impl Kind {
             Self::Path { .. } => "a path".to_owned(),
             Self::Choice { values, .. } => values.join(" or "),
             Self::Integers { min, .. } => format!("whole numbers of at least {min}, separated by commas"),
+            Self::Samplers { by_letter: true, .. } => "letters out of edskypmxt".to_owned(),
+            Self::Samplers { by_letter: false, .. } => {
+                let names = SamplerKind::default_order().into_iter().map(SamplerKind::name);
+                format!("names out of {}, separated by ;", names.collect::<Vec<_>>().join(", "))
+            }
             Self::Biases { .. } => {
                 "a token id, a sign and a number up to 100, such as 15043+1 or 15043-0.5, or 15043-inf to ban it"
                     .to_owned()
@@ -71,6 +77,14 @@ impl Kind {
                 set(settings, numbers.collect::<Option<_>>().ok_or_else(|| refused(&values.join(",")))?);
             }
             Self::Texts { set } => set(settings, values.to_vec()),
+            Self::Samplers { by_letter, set } => {
+                let order = if *by_letter {
+                    SamplerKind::from_letters(last)
+                } else {
+                    SamplerKind::from_names(last.split([';', ',']).map(str::trim).filter(|name| !name.is_empty()))
+                };
+                set(settings, order.map_err(|_| refused(last))?);
+            }
             Self::Biases { set } => {
                 let biases = values.iter().map(|value| bias(value).ok_or_else(|| refused(value)));
                 set(settings, biases.collect::<Result<_, _>>()?);

@@ -90,6 +90,63 @@ pub(super) fn min_p(candidates: &mut Vec<Candidate>, p: f32) {
     candidates.retain(|candidate| candidate.logit >= threshold);
 }
 
+/// Keeps the `k` most likely of `candidates`.
+pub(super) fn keep_top_k(candidates: &mut Vec<Candidate>, k: usize) {
+    if k < candidates.len() {
+        candidates.select_nth_unstable_by(k, by_logit);
+        candidates.truncate(k);
+    }
+}
+
+/// Keeps the candidates whose logit is at most `n` standard deviations of all of them below the largest.
+pub(super) fn top_n_sigma(candidates: &mut Vec<Candidate>, n: f32) {
+    let count = candidates.len() as f64;
+    let logits = || candidates.iter().map(|candidate| f64::from(candidate.logit));
+    let mean = logits().sum::<f64>() / count;
+    let variance = logits().map(|logit| (logit - mean).powi(2)).sum::<f64>() / count;
+    let threshold = f64::from(max_logit(candidates)) - f64::from(n) * variance.sqrt();
+    candidates.retain(|candidate| f64::from(candidate.logit) >= threshold);
+}
+
+/// Of the candidates that are at least `threshold` probable, keeps the least likely one; the others stay.
+pub(super) fn exclude_top_choices(candidates: &mut Vec<Candidate>, threshold: f32) {
+    let max = max_logit(candidates);
+    let least = f64::from(threshold) * mass(candidates, max);
+    let is_top = |candidate: &Candidate| weight(candidate.logit, max, 1.0) >= least;
+    if let Some(last) = candidates.iter().copied().filter(is_top).max_by(by_logit) {
+        candidates.retain(|candidate| *candidate == last || !is_top(candidate));
+    }
+}
+
+/// The entropy of the candidates as a share of what it would be if all were equally likely; `None` for a single one.
+pub(super) fn normalised_entropy(candidates: &[Candidate]) -> Option<f64> {
+    let max = max_logit(candidates);
+    let mass = mass(candidates, max);
+    let shares = candidates.iter().map(|candidate| weight(candidate.logit, max, 1.0) / mass);
+    let entropy: f64 = shares.filter(|share| *share > 0.0).map(|share| -share * share.ln()).sum();
+    (candidates.len() > 1).then(|| entropy / (candidates.len() as f64).ln())
+}
+
+/// Divides the logits by `temperature`; 0 keeps the most likely candidate alone.
+pub(super) fn scale(candidates: &mut Vec<Candidate>, temperature: f32) {
+    if temperature == 0.0 {
+        return keep_top_k(candidates, 1);
+    }
+    for candidate in candidates {
+        // A tiny temperature must not make infinities, whose differences are no numbers.
+        candidate.logit = (candidate.logit / temperature).clamp(f32::MIN, f32::MAX);
+    }
+}
+
+/// The tokens whose surprise at `temperature` is at most `bits`, by id.
+pub(super) fn with_surprise_at_most(row: &[f32], max: f32, temperature: f32, bits: f64) -> Vec<Candidate> {
+    let mass: f64 = row.iter().map(|logit| weight(*logit, max, temperature)).sum();
+    let least = mass * (-bits).exp2();
+    let mut candidates = all(row);
+    candidates.retain(|candidate| weight(candidate.logit, max, temperature) >= least);
+    candidates
+}
+
 /// Keeps, in `order`, the first candidates that together hold `mass`; sorts growing heads until one holds it.
 fn keep_mass(candidates: &mut Vec<Candidate>, order: impl Fn(&Candidate, &Candidate) -> Ordering, max: f32, mass: f64) {
     let mut head = FIRST_HEAD;
@@ -121,6 +178,15 @@ pub(super) fn draw(candidates: &[Candidate], temperature: f32, uniform: f64) -> 
     let max = max_logit(candidates);
     let weights = candidates.iter().map(|candidate| weight(candidate.logit, max, temperature));
     candidates[position(weights, uniform)].id
+}
+
+/// The same with the surprise of the token, in bits, among the candidates.
+pub(super) fn draw_with_surprise(candidates: &[Candidate], temperature: f32, uniform: f64) -> (u32, f64) {
+    let max = max_logit(candidates);
+    let weights = candidates.iter().map(|candidate| weight(candidate.logit, max, temperature));
+    let drawn = candidates[position(weights.clone(), uniform)];
+    let share = weight(drawn.logit, max, temperature) / weights.sum::<f64>();
+    (drawn.id, -share.log2())
 }
 
 /// The same over a whole row, which is overwritten with the weights so that none is computed twice.

@@ -22,11 +22,18 @@ pub fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [c0, c1, c2, c3]
 }
 
-/// The `index`-th number of the stream of `seed`, uniform in `[0, 1)` with 53 random bits.
-pub(super) fn uniform(seed: u64, index: u64) -> f64 {
+/// What a number is for: each purpose has a stream of its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    Token = 0,
+    Xtc = 1,
+}
+
+/// The `index`-th number of a stream of `seed`, uniform in `[0, 1)` with 53 random bits.
+pub(super) fn uniform(seed: u64, index: u64, purpose: Purpose) -> f64 {
     let words = |value: u64| [value as u32, (value >> 32) as u32];
     let [low, high] = words(index);
-    let [w0, w1, ..] = philox4x32_10([low, high, 0, 0], words(seed));
+    let [w0, w1, ..] = philox4x32_10([low, high, purpose as u32, 0], words(seed));
     let bits = (u64::from(w1) << 32 | u64::from(w0)) >> 11;
     bits as f64 / (1u64 << 53) as f64
 }

@@ -1,12 +1,12 @@
 //! Chooses one token from a row of logits, as the request's parameters say.
 //!
-//! The order is llama.cpp's: bias, penalties, top_k, typical_p, top_p, min_p, temperature. What a request does not use
-//! costs nothing: a greedy one is a single look for the largest logit.
+//! First the constraint, biases and bans, then the request's chain of samplers (`chain.rs`), then a draw from what is left.
+//! What a request does not use costs nothing: a greedy one is a single look for the largest logit.
 
-use super::candidates::{self, Candidate};
+use super::candidates;
+use super::chain::{Chain, Place};
 use super::params::SamplingParams;
-use super::philox::{random_seed, uniform};
-use super::recent::RecentTokens;
+use super::philox::random_seed;
 use crate::engine::constraint::{Constraint, ConstraintError};
 
 /// The sampler of one request. Its choices depend on the parameters, the sequence and the logits, and on nothing else.
@@ -15,10 +15,7 @@ pub struct Sampler {
     params: SamplingParams,
     seed: u64,
     prompt_len: usize,
-    /// What `repetition_penalty` looks at.
-    recent: RecentTokens,
-    /// What the frequency and presence penalties look at.
-    output: RecentTokens,
+    chain: Chain,
     constraint: Option<Box<dyn Constraint>>,
 }
 
@@ -55,9 +52,8 @@ impl Sampler {
     /// A sampler for a sequence whose output begins at `prompt_len`. Expects valid parameters.
     pub fn new(params: SamplingParams, prompt_len: usize) -> Self {
         let seed = params.seed.unwrap_or_else(random_seed);
-        let width = usize::try_from(params.repeat_last_n).unwrap_or(usize::MAX);
-        let (recent, output) = (RecentTokens::new(0, width), RecentTokens::new(prompt_len, usize::MAX));
-        Self { params, seed, prompt_len, recent, output, constraint: None }
+        let chain = Chain::new(&params, prompt_len);
+        Self { params, seed, prompt_len, chain, constraint: None }
     }
 
     /// The same sampler, for tokens that must follow `constraint`.
@@ -77,19 +73,17 @@ impl Sampler {
     }
 
     /// Chooses the token that follows `tokens` (prompt and output). `row` is scratch space afterwards. `[vocab_size]`
-    /// `banned` tokens are not chosen.
+    /// `banned` tokens are not chosen. The token counts as accepted: constraint and Mirostat have taken it in.
     pub fn sample(&mut self, row: &mut [f32], tokens: &[u32], banned: &[u32]) -> Result<Sample, SampleError> {
         let raw = self.params.logprobs.map(|count| (count, row.to_vec()));
         if let Some(constraint) = &mut self.constraint {
             constraint.mask(row)?;
         }
-        self.adjust(row, tokens, banned);
+        self.bias(row, banned);
+        let place = Place { seed: self.seed, index: (tokens.len() - self.prompt_len) as u64 };
+        self.chain.adjust(&self.params, row, tokens);
         let max = max_of(row)?;
-        let token = if self.params.temperature == 0.0 {
-            row.iter().position(|logit| *logit == max).expect("max is one of the row") as u32
-        } else {
-            self.draw(row, max, uniform(self.seed, (tokens.len() - self.prompt_len) as u64))
-        };
+        let token = self.chain.choose(&self.params, row, max, tokens, place);
         if let Some(constraint) = &mut self.constraint {
             constraint.accept(token)?;
         }
@@ -108,52 +102,14 @@ impl Sampler {
         constraint.map(|constraint| constraint.forced()).unwrap_or_default()
     }
 
-    /// Applies bias, bans and penalties. Adds rather than assigns, so that a NaN remains one and is found.
-    fn adjust(&mut self, row: &mut [f32], tokens: &[u32], banned: &[u32]) {
+    /// Adds rather than assigns, so that a NaN remains one and is found.
+    fn bias(&self, row: &mut [f32], banned: &[u32]) {
         for (id, bias) in &self.params.logit_bias {
             row[*id as usize] += bias;
         }
         for id in banned {
             row[*id as usize] += f32::NEG_INFINITY;
         }
-        let repetition = self.params.repetition_penalty;
-        if repetition != 1.0 {
-            for id in self.recent.advance(tokens).keys() {
-                let logit = &mut row[*id as usize];
-                *logit = if *logit > 0.0 { *logit / repetition } else { *logit * repetition };
-            }
-        }
-        let (frequency, presence) = (self.params.frequency_penalty, self.params.presence_penalty);
-        if frequency != 0.0 || presence != 0.0 {
-            for (id, count) in self.output.advance(tokens) {
-                row[*id as usize] -= *count as f32 * frequency + presence;
-            }
-        }
-    }
-
-    fn draw(&self, row: &mut [f32], max: f32, uniform: f64) -> u32 {
-        let SamplingParams { temperature, top_k, top_p, min_p, typical_p, .. } = self.params;
-        if top_k == 0 && typical_p == 1.0 && top_p == 1.0 && min_p == 0.0 {
-            return candidates::draw_from_row(row, max, temperature, uniform);
-        }
-        let mut candidates: Vec<Candidate> = if top_k > 0 {
-            candidates::top_k(row, top_k)
-        } else if typical_p == 1.0 && top_p < 1.0 {
-            candidates::nucleus(row, max, top_p)
-        } else {
-            candidates::all(row)
-        };
-        if typical_p < 1.0 {
-            candidates::typical_p(&mut candidates, typical_p);
-        }
-        // `nucleus` has done this already where it is the first rule to apply.
-        if top_p < 1.0 && (top_k > 0 || typical_p < 1.0) {
-            candidates::top_p(&mut candidates, top_p);
-        }
-        if min_p > 0.0 {
-            candidates::min_p(&mut candidates, min_p);
-        }
-        candidates::draw(&candidates, temperature, uniform)
     }
 }
 
