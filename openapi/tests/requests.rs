@@ -25,12 +25,12 @@ fn message(message: Value) -> Message {
 #[test]
 fn own_shared_and_unknown_fields_are_told_apart() {
     let request = chat(json!({
-        "max_completion_tokens": 7, "temperature": 0.5, "repetition_penalty": 1.1, "t_max_predict_ms": 2, "x": { "y": null },
+        "max_completion_tokens": 7, "temperature": 0.5, "repetition_penalty": 1.1, "id_slot": 2, "x": { "y": null },
     }))
     .unwrap();
     assert_eq!(request.max_completion_tokens, Some(7));
     assert_eq!((request.sampling.temperature, request.sampling.repeat_penalty), (Some(0.5), Some(1.1)));
-    assert_eq!(request.unknown.keys().collect::<Vec<_>>(), ["t_max_predict_ms", "x"]);
+    assert_eq!(request.unknown.keys().collect::<Vec<_>>(), ["id_slot", "x"]);
 
     let request: CompletionRequest = read(&json!({ "prompt": "a", "echo": true, "top_k": 4, "tools": [] })).unwrap();
     assert_eq!((request.echo, request.sampling.top_k), (Some(true), Some(4)));

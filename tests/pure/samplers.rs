@@ -382,7 +382,7 @@ fn mirostat_replaces_all_samplers_but_the_temperature() {
     let squares = [1.0 / 30.0, 4.0 / 30.0, 9.0 / 30.0, 16.0 / 30.0];
     let logits = QUARTERS.map(f32::ln);
     let first = |seed| choose(SamplingParams { seed: Some(seed), ..mirostat(2) }, &logits, &[0, 3], 2).expect("finite");
-    let mut counts = [0.0_f32; 4];
+    let mut counts = [0.0_f64; 4];
     (0..4000).for_each(|seed| counts[first(seed) as usize] += 1.0 / 4000.0);
     for (count, expected) in counts.iter().zip(squares) {
         assert!((count - expected).abs() < 0.032, "{counts:?} instead of {squares:?}");
