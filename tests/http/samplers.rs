@@ -75,7 +75,7 @@ fn dry_ends_a_loop_that_no_breaker_interrupts() {
         body
     };
     let dry = json!({ "dry_multiplier": 50, "dry_sequence_breakers": [] });
-    assert_differ(&looping, &with(dry.clone()));
+    assert_differ(&looping, &with(dry));
     assert_same(&looping, &with(json!({ "dry_multiplier": 50, "dry_penalty_last_n": 0 })));
     assert_same(&looping, &with(json!({ "dry_multiplier": 50, "dry_allowed_length": 40 })));
     assert_eq!(texts(shared(), &looping)[1], "x".repeat(40));

@@ -579,7 +579,7 @@ fn a_prediction_saves_steps_and_changes_no_token() {
     let mut steps = Vec::new();
     for prediction in [Vec::new(), spoiled(&expected), expected.clone()] {
         let (engine, thread) = start(&EngineConfig { max_scored_rows: 12, ..config() });
-        let (tokens, reason, usage) = run(&engine, Request { prediction, ..greedy(prompt(9), 40) });
+        let (tokens, reason, usage) = run(&engine, Request { prediction: prediction.into(), ..greedy(prompt(9), 40) });
         assert_eq!((&tokens, reason), (&expected, FinishReason::Length));
         stop(&engine, thread);
         let stats = engine.stats();
@@ -613,7 +613,7 @@ fn sampled_tokens_are_the_same_with_a_prediction() {
     let params = SamplingParams { seed: Some(3), repetition_penalty: 1.3, ..SamplingParams::default() };
     let request = Request { params: SamplingParams { max_tokens: Some(40), ..params }, ..greedy(prompt(9), 40) };
     let (expected, ..) = run(&engine, request.clone());
-    let (tokens, _, usage) = run(&engine, Request { prediction: spoiled(&expected), ..request });
+    let (tokens, _, usage) = run(&engine, Request { prediction: spoiled(&expected).into(), ..request });
     assert_eq!(tokens, expected);
     assert!(usage.accepted_tokens > 15, "{usage:?}");
     stop(&engine, thread);
@@ -626,7 +626,8 @@ fn a_stop_token_ends_a_predicted_answer_where_it_would_have_ended() {
     let stop_at = expected.iter().position(|token| expected.iter().filter(|other| *other == token).count() == 1);
     let stop_at = stop_at.expect("some token comes once");
     let params = SamplingParams { stop_token_ids: vec![expected[stop_at]], ..greedy(prompt(9), 40).params };
-    let (tokens, reason, _) = run(&engine, Request { prediction: expected.clone(), params, ..greedy(prompt(9), 40) });
+    let (tokens, reason, _) =
+        run(&engine, Request { prediction: expected.clone().into(), params, ..greedy(prompt(9), 40) });
     assert_eq!((tokens.as_slice(), reason), (&expected[..stop_at], FinishReason::Stop { token: expected[stop_at] }));
     stop(&engine, thread);
 }
@@ -636,7 +637,7 @@ fn forced_tokens_that_were_predicted_are_computed_once() {
     let constrained = |prediction: Vec<u32>| {
         let (engine, thread) = start(&config());
         let constraint = NoThirds { forced: vec![4, 5, 7], rest: 6 };
-        let request = Request { prediction, ..greedy(prompt(6), 30) };
+        let request = Request { prediction: prediction.into(), ..greedy(prompt(6), 30) };
         let answer = collect(engine.submit_constrained(request, Some(Box::new(constraint))).expect("accepted"));
         stop(&engine, thread);
         (answer.0, engine.stats().steps, answer.2.accepted_tokens)
@@ -650,12 +651,13 @@ fn forced_tokens_that_were_predicted_are_computed_once() {
 #[test]
 fn a_deadline_ends_a_request_that_waits_and_one_that_runs() {
     let (engine, thread, gate) = start_gated(&EngineConfig { max_num_seqs: 1, ..config() });
-    let soon = Some(Instant::now() + Duration::from_millis(50));
-    let running = engine.submit(Request { deadline: soon, ..greedy(prompt(3), 50) }).expect("accepted");
-    let waiting = engine.submit(Request { deadline: soon, ..greedy(prompt(3), 50) }).expect("accepted");
-    let without = engine.submit(greedy(prompt(3), 2)).expect("accepted");
+    let soon = Instant::now() + Duration::from_secs(2);
+    let running = engine.submit(Request { deadline: Some(soon), ..greedy(prompt(3), 50) }).expect("accepted");
     gate.batch();
-    std::thread::sleep(Duration::from_millis(60));
+    let past = Some(Instant::now());
+    let waiting = engine.submit(Request { deadline: past, ..greedy(prompt(3), 50) }).expect("accepted");
+    let without = engine.submit(greedy(prompt(3), 2)).expect("accepted");
+    std::thread::sleep(soon.saturating_duration_since(Instant::now()));
     gate.go();
     let (tokens, reason, _) = collect(running);
     assert_eq!((tokens.len(), reason), (1, FinishReason::Deadline));

@@ -44,7 +44,7 @@ impl TestEngine {
     /// The same for one whose answer is predicted.
     pub fn submit_predicted(&self, prompt: &[u32], prediction: Vec<u32>, count: usize) -> RequestHandle {
         let params = SamplingParams { temperature: 0.0, max_tokens: Some(count), ..SamplingParams::default() };
-        let request = Request { prompt: prompt.to_vec(), params, prediction, ..Request::default() };
+        let request = Request { prompt: prompt.to_vec(), params, prediction: prediction.into(), ..Request::default() };
         self.engine.submit(request).expect("the request fits")
     }
 

@@ -37,7 +37,13 @@ mod with_hub {
         let mut stdout = std::io::stdout().lock();
         if settings.offline {
             let local = resolve_local(&name, &HubCache::from_env()?).map_err(|lacking| offline(lacking, settings))?;
-            writeln!(stdout, "{name} is here, and nothing newer was asked for: {}", local.path.display())?;
+            let path = local.path.display();
+            if settings.json {
+                let here = serde_json::json!({ "name": name.to_string(), "commit": local.revision.commit, "path": local.path });
+                writeln!(stdout, "{here:#}")?;
+            } else {
+                writeln!(stdout, "{name} is here, and nothing newer was asked for: {path}")?;
+            }
             return Ok(());
         }
         let pulled = download(&name, Some(settings.jobs), &settings.model)?;

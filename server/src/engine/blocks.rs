@@ -39,6 +39,11 @@ impl SequenceBlocks {
         &self.tables
     }
 
+    /// Blocks that it holds, alone or with others.
+    pub fn num_held(&self) -> usize {
+        self.tables.iter().flatten().filter(|id| **id != NULL_BLOCK).count()
+    }
+
     /// The link of logical block `index`; `keys` must reach beyond it.
     fn link<'a>(&self, index: usize, tokens: &'a [u32], block_size: usize) -> ChainLink<'a> {
         let tokens = &tokens[index * block_size..(index + 1) * block_size];
@@ -206,11 +211,16 @@ impl BlockManager {
         }
     }
 
+    /// Whether a new sequence can get all that it needs to compute `len` tokens in chunks of at most `chunk`, if `more` blocks
+    /// were free.
+    pub fn has_room(&self, len: usize, chunk: usize, more: usize) -> bool {
+        self.peak_blocks(len, chunk) <= self.pool.available() + more
+    }
+
     /// Whether a sequence that already has `blocks` can get all that it needs to compute `len` tokens in chunks of at
     /// most `chunk`, as long as no one else takes any.
     pub fn can_hold(&self, blocks: &SequenceBlocks, len: usize, chunk: usize) -> bool {
-        let held = blocks.tables.iter().flatten().filter(|id| **id != NULL_BLOCK).count();
-        self.peak_blocks(len, chunk) <= self.pool.available() + held
+        self.has_room(len, chunk, blocks.num_held())
     }
 
     /// [`peak_blocks`] of this manager's groups.

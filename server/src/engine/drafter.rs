@@ -8,6 +8,9 @@ use std::collections::HashMap;
 
 /// Tokens that must agree with what came before for the rest to be guessed. Fewer agree by chance, more are rarely found.
 const NGRAM: usize = 3;
+/// Tokens of a prediction, and of a prompt, that are looked at: the first and the last ones. Each costs some 30 bytes.
+const MAX_PREDICTED: usize = 16 << 10;
+const MAX_PROMPT: usize = 32 << 10;
 /// Tokens of the first guess.
 const FIRST_WIDTH: usize = 4;
 /// Steps without a guess after the first that was wrong from its first token; twice as many after each further one.
@@ -21,8 +24,10 @@ pub struct Drafter {
     history: Vec<u32>,
     /// Length of what was predicted.
     predicted: usize,
+    /// Tokens of the sequence that are not in `history`.
+    skipped: usize,
     /// Where each run of `NGRAM` tokens last ended in `history`.
-    ends: HashMap<[u32; NGRAM], usize>,
+    ends: HashMap<[u32; NGRAM], usize, ahash::RandomState>,
     /// Runs that end before here are in `ends`.
     indexed: usize,
     /// The place in `history` that the last guess was taken from, and the length of the sequence then.
@@ -36,25 +41,32 @@ pub struct Drafter {
 }
 
 impl Drafter {
-    /// A drafter of at most `max_width` tokens at a time. `prediction` is what the caller expects of the answer, perhaps
-    /// nothing.
-    pub fn new(prediction: Vec<u32>, max_width: usize) -> Self {
-        Self {
+    /// A drafter of at most `max_width` tokens at a time for an answer to `prompt`. `prediction` is what the caller expects of
+    /// the answer, perhaps nothing. Looks through both, so it is not for the engine's thread.
+    pub fn new(prediction: &[u32], prompt: &[u32], max_width: usize) -> Self {
+        let prediction = &prediction[..prediction.len().min(MAX_PREDICTED)];
+        let skipped = prompt.len().saturating_sub(MAX_PROMPT);
+        let history = [prediction, &prompt[skipped..]].concat();
+        let mut drafter = Self {
+            ends: HashMap::with_capacity_and_hasher(history.len(), ahash::RandomState::new()),
+            history,
             predicted: prediction.len(),
-            history: prediction,
-            ends: HashMap::new(),
+            skipped,
             indexed: NGRAM,
-            cursor: None,
+            // The first token of the answer is guessed to be the first of the prediction.
+            cursor: (!prediction.is_empty()).then_some((0, prompt.len())),
             max_width,
             width: FIRST_WIDTH.min(max_width),
             pause: 0,
             next_pause: FIRST_PAUSE,
-        }
+        };
+        drafter.index();
+        drafter
     }
 
     /// Guesses at most `room` tokens that follow `tokens`, prompt and output. Empty where nothing like their end is known.
     pub fn guess(&mut self, tokens: &[u32], room: usize) -> Vec<u32> {
-        let known = self.history.len() - self.predicted;
+        let known = self.skipped + self.history.len() - self.predicted;
         self.history.extend_from_slice(&tokens[known..]);
         if self.pause > 0 {
             self.pause -= 1;
@@ -75,14 +87,12 @@ impl Drafter {
     /// their last run was seen.
     fn continuation(&mut self, tokens: &[u32]) -> Option<usize> {
         self.index();
-        // The first token of the answer is guessed to be the first of the prediction.
-        let (start, len) = self.cursor.unwrap_or((0, tokens.len()));
-        let at = start + tokens.len() - len;
-        let common = at.min(NGRAM);
-        let goes_on = (self.cursor.is_some() || self.predicted > 0)
-            && at < self.history.len()
-            && tokens.ends_with(&self.history[at - common..at]);
-        if goes_on { Some(at) } else { self.ends.get(tokens.last_chunk()?).copied() }
+        let goes_on = self.cursor.map(|(start, len)| start + tokens.len() - len).filter(|at| {
+            let common = (*at).min(NGRAM);
+            // Behind the prediction's end comes the prompt, which is not how it goes on.
+            *at < self.history.len() && *at != self.predicted && tokens.ends_with(&self.history[*at - common..*at])
+        });
+        goes_on.or_else(|| self.ends.get(tokens.last_chunk()?).copied())
     }
 
     /// Books the runs that have something after them, so that the end of the history does not find itself. Those of the
@@ -93,7 +103,8 @@ impl Drafter {
             // What ends the prediction, or lies across its end, does not go on as the history does.
             let is_across = (self.predicted..self.predicted + NGRAM).contains(&end) && self.predicted > 0;
             let is_predicted = self.ends.get(&run).is_some_and(|before| *before < self.predicted);
-            if !is_across && !(is_predicted && end > self.predicted) {
+            let is_kept = is_predicted && end > self.predicted;
+            if !is_across && !is_kept {
                 self.ends.insert(run, end);
             }
         }
@@ -120,7 +131,7 @@ mod tests {
 
     /// The guesses while `answer` is written after `prompt`, each settled against it; and how many steps that took.
     fn write(prediction: &[u32], prompt: &[u32], answer: &[u32]) -> (Vec<Vec<u32>>, usize) {
-        let mut drafter = Drafter::new(prediction.to_vec(), 16);
+        let mut drafter = Drafter::new(prediction, prompt, 16);
         let (mut tokens, mut guesses, mut steps) = (prompt.to_vec(), Vec::new(), 0);
         while tokens.len() < prompt.len() + answer.len() {
             let rest = &answer[tokens.len() - prompt.len()..];
@@ -174,10 +185,30 @@ mod tests {
     }
 
     #[test]
-    fn a_prediction_that_is_wrong_is_asked_ever_less() {
-        let prediction = [5; 40];
-        let (guesses, steps) =
-            write(&prediction, &[1, 5], &(0..100).flat_map(|i| [5, 5, 5, 1000 + i]).collect::<Vec<_>>());
-        assert!(guesses.len() <= 100 && steps <= 400, "{} guesses in {steps} steps", guesses.len());
+    fn who_guesses_wrong_waits_ever_longer() {
+        let mut drafter = Drafter::new(&[], &[1, 2, 3, 4, 1, 2, 3], 16);
+        let mut steps = Vec::new();
+        for step in 0..40 {
+            // It always looks as if it went on with 4, and goes on with 1, 2, 3 instead.
+            let tokens = [vec![1, 2, 3, 4], [1, 2, 3].repeat(step + 1)].concat();
+            let guess = drafter.guess(&tokens, 9);
+            if !guess.is_empty() {
+                steps.push(step);
+                drafter.settle(guess.len(), 0);
+            }
+        }
+        // Pauses of 1, 2, 4, 8 and 16 steps.
+        assert_eq!(steps, [0, 2, 5, 10, 19, 36]);
+    }
+
+    #[test]
+    fn of_a_prompt_that_is_too_long_the_end_is_looked_at() {
+        let prompt: Vec<u32> = (0..MAX_PROMPT as u32 + 10).chain([MAX_PROMPT as u32; 1]).collect();
+        let mut tokens = prompt.clone();
+        let mut drafter = Drafter::new(&[], &prompt, 4);
+        tokens.extend([100, 101, 102]);
+        assert_eq!(drafter.guess(&tokens, 4), [103, 104, 105, 106]);
+        tokens.extend([0, 1, 2]);
+        assert_eq!(drafter.guess(&tokens, 4), [0; 0]);
     }
 }

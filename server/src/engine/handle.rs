@@ -100,9 +100,9 @@ const PREDICTION_WIDTH: usize = 16;
 
 impl Shared {
     /// What guesses for a request with `prediction`, which may be empty.
-    fn drafter(&self, prediction: Vec<u32>) -> Option<Drafter> {
+    fn drafter(&self, prediction: &[u32], prompt: &[u32]) -> Option<Drafter> {
         let width = if prediction.is_empty() { self.draft_max } else { self.draft_max.max(PREDICTION_WIDTH) };
-        (width > 0).then(|| Drafter::new(prediction, width))
+        (width > 0).then(|| Drafter::new(prediction, prompt, width))
     }
 }
 
@@ -168,7 +168,7 @@ impl EngineHandle {
         let place = Place::take(&self.shared)?;
         let id = SequenceId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
         let Request { prompt, params, cache_salt, prediction, party, tier, deadline } = request;
-        let drafter = self.shared.drafter(prediction);
+        let drafter = self.shared.drafter(&prediction, &prompt);
         let (events, receiver) = unbounded_channel();
         let scores_prompt = params.prompt_logprobs.is_some();
         let sampler = Sampler::new(params, prompt.len()).constrained(constraint);

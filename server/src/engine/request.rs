@@ -2,6 +2,7 @@
 //!
 //! What passes can be run to its end, so nothing behind this file checks a request again.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::sampling::{ParamError, SamplingParams};
@@ -16,7 +17,7 @@ pub struct Request {
     /// Cached prefixes are shared only between requests with the same salt.
     pub cache_salt: Option<String>,
     /// What the answer will probably be: where it agrees, it is computed in fewer steps.
-    pub prediction: Vec<u32>,
+    pub prediction: Arc<[u32]>,
     /// With whom it shares its turns.
     pub party: Party,
     pub tier: Tier,

@@ -93,7 +93,7 @@ impl Scheduler {
     /// Queues a request. The caller has checked that prompt and output fit, see [`BlockManager::capacity`].
     pub fn submit(&mut self, new: NewSequence) {
         let blocks = self.blocks.new_sequence(new.cache_salt.as_deref());
-        self.shares.enter(new.party);
+        self.shares.enter(new.tier, new.party);
         self.arrivals += 1;
         self.waiting.push(Sequence::new(new, self.arrivals, blocks));
     }
@@ -117,14 +117,22 @@ impl Scheduler {
         Some(self.build_batch())
     }
 
-    /// Lets the last in rank go while one of a higher tier waits that cannot begin.
+    /// Lets those of lower tiers go, the last in rank first, until one of a higher tier can begin. None, if not even all of
+    /// them hold enough.
     fn make_room_for_tier(&mut self) {
-        while let Some(first) = self.first_waiting() {
-            let (waiting, last) = (&self.waiting[first], self.running.last());
-            let is_outranked = last.is_some_and(|last| last.tier < waiting.tier);
-            let has_place = self.running.len() < self.max_num_seqs;
-            let chunk = self.max_num_batched_tokens;
-            if !is_outranked || (has_place && self.blocks.can_hold(&waiting.blocks, waiting.tokens.len(), chunk)) {
+        let Some(first) = self.first_waiting(|_| true) else { return };
+        let (tier, len) = (self.waiting[first].tier, self.waiting[first].tokens.len());
+        let lower = self.running.iter().rev().take_while(|sequence| sequence.tier < tier);
+        let (count, held) =
+            lower.fold((0, 0), |(count, held), sequence| (count + 1, held + sequence.blocks.num_held()));
+        let chunk = self.max_num_batched_tokens;
+        let has_place = |scheduler: &Self| scheduler.running.len() < scheduler.max_num_seqs;
+        let can_begin = |scheduler: &Self, more: usize| scheduler.blocks.has_room(len, chunk, more);
+        if !can_begin(self, held) {
+            return;
+        }
+        for _ in 0..count {
+            if has_place(self) && can_begin(self, 0) {
                 return;
             }
             self.preempt_last();
@@ -163,12 +171,23 @@ impl Scheduler {
     /// up the others until it can begin, or it never would.
     fn give_out(&mut self, budget: &mut Budget, mut may_begin: bool) {
         let (mut next, kept) = (0, self.running.len());
+        // Looked up only when it may have changed: there can be hundreds.
+        let mut first = None;
         while budget.tokens > 0 {
-            let first = self.first_waiting().filter(|_| may_begin && self.running.len() < self.max_num_seqs);
+            may_begin &= self.running.len() < self.max_num_seqs;
+            if may_begin && first.is_none() {
+                // Who wants a prompt scored takes its turn when there are rows for it.
+                let has_rows = budget.scored_rows > 0;
+                first = self.first_waiting(|sequence| has_rows || !sequence.scores_prompt());
+                may_begin = first.is_some();
+            }
             let rank_of = |sequence: &Sequence| rank(&self.shares, sequence);
             let is_turn = |first: usize| next == kept || rank_of(&self.waiting[first]) < rank_of(&self.running[next]);
-            match first.filter(|first| is_turn(*first)) {
-                Some(first) => may_begin = self.admit(first, budget),
+            match first.filter(|first| may_begin && is_turn(*first)) {
+                Some(index) => {
+                    may_begin = self.admit(index, budget);
+                    first = None;
+                }
                 None if next < kept => {
                     self.extend(next, budget);
                     next += 1;
@@ -178,9 +197,10 @@ impl Scheduler {
         }
     }
 
-    /// The waiting sequence that ranks first.
-    fn first_waiting(&self) -> Option<usize> {
-        (0..self.waiting.len()).min_by_key(|index| rank(&self.shares, &self.waiting[*index]))
+    /// The waiting sequence that ranks first among those that `may` begin.
+    fn first_waiting(&self, may: impl Fn(&Sequence) -> bool) -> Option<usize> {
+        let waiting = self.waiting.iter().enumerate().filter(|(_, sequence)| may(sequence));
+        Some(waiting.min_by_key(|(_, sequence)| rank(&self.shares, sequence))?.0)
     }
 
     /// Gives a running sequence more tokens, as many as budget and pool have.
@@ -241,7 +261,7 @@ impl Scheduler {
             let room = budget.tokens.min(budget.scored_rows).min(sequence.room_for_draft());
             let guessed = if room > 0 { draft(sequence, room) } else { Vec::new() };
             let len = sequence.tokens.len() + guessed.len();
-            // Nobody loses blocks to a guess.
+            // No sequence loses blocks to a guess; cached prefixes may.
             if !guessed.is_empty() && self.blocks.grow(&mut sequence.blocks, len) {
                 budget.take(guessed.len(), true);
                 sequence.draft = guessed;
@@ -300,7 +320,7 @@ impl Scheduler {
         let tokens_of = |sequence: &Sequence| (sequence.scheduled + sequence.draft.len()) as f64;
         let tokens: f64 = self.scheduled().map(tokens_of).sum();
         for sequence in self.running.iter().filter(|sequence| sequence.scheduled > 0) {
-            self.shares.charge(sequence.party, seconds * tokens_of(sequence) / tokens);
+            self.shares.charge(sequence.tier, sequence.party, seconds * tokens_of(sequence) / tokens);
         }
     }
 
@@ -327,7 +347,7 @@ impl Scheduler {
                 self.waiting.remove(index)
             }
         };
-        self.shares.leave(sequence.party);
+        self.shares.leave(sequence.tier, sequence.party);
         self.blocks.release(&mut sequence.blocks);
         Some(sequence)
     }
@@ -391,5 +411,5 @@ impl Scheduler {
 
 /// Whoever has the smallest is served first. Seconds are never negative, and so in the order of their bits.
 fn rank(shares: &Shares, sequence: &Sequence) -> (Reverse<Tier>, u64, u64) {
-    (Reverse(sequence.tier), shares.seconds(sequence.party).to_bits(), sequence.arrival)
+    (Reverse(sequence.tier), shares.seconds(sequence.tier, sequence.party).to_bits(), sequence.arrival)
 }

@@ -20,10 +20,11 @@ pub enum Tier {
     Priority,
 }
 
-/// The seconds that each party has had, of those that have requests here.
+/// The seconds that each party has had in each tier, of those that have requests there. Tiers do not share: whoever waits in a
+/// low one for long would else give newcomers in another the little that it had.
 #[derive(Debug, Default)]
 pub struct Shares {
-    parties: HashMap<Party, Share>,
+    tiers: [HashMap<Party, Share, ahash::RandomState>; 3],
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -35,10 +36,9 @@ struct Share {
 
 impl Shares {
     /// A request of `party` has come. The first one of a party counts from where the least served of the others is.
-    pub fn enter(&mut self, party: Party) {
-        let least = self.parties.values().filter(|share| share.requests > 0).map(|share| share.seconds);
-        let least = least.min_by(f64::total_cmp).unwrap_or(0.0);
-        let share = self.parties.entry(party).or_default();
+    pub fn enter(&mut self, tier: Tier, party: Party) {
+        let least = self.least(tier).unwrap_or(0.0);
+        let share = self.tiers[tier as usize].entry(party).or_default();
         if share.requests == 0 {
             share.seconds = share.seconds.max(least);
         }
@@ -46,26 +46,32 @@ impl Shares {
     }
 
     /// A request of `party` has ended.
-    pub fn leave(&mut self, party: Party) {
-        if let Some(share) = self.parties.get_mut(&party) {
+    pub fn leave(&mut self, tier: Tier, party: Party) {
+        if let Some(share) = self.tiers[tier as usize].get_mut(&party) {
             share.requests -= 1;
         }
         // Whom the least served of the others has caught up with begins as if new.
-        let present = self.parties.values().filter(|share| share.requests > 0).map(|share| share.seconds);
-        let least = present.min_by(f64::total_cmp);
-        self.parties.retain(|_, share| share.requests > 0 || least.is_some_and(|least| share.seconds > least));
+        let least = self.least(tier);
+        let is_owed = |share: &Share| least.is_some_and(|least| share.seconds > least);
+        self.tiers[tier as usize].retain(|_, share| share.requests > 0 || is_owed(share));
     }
 
     /// `party` has had `seconds` of a step.
-    pub fn charge(&mut self, party: Party, seconds: f64) {
-        if let Some(share) = self.parties.get_mut(&party) {
+    pub fn charge(&mut self, tier: Tier, party: Party, seconds: f64) {
+        if let Some(share) = self.tiers[tier as usize].get_mut(&party) {
             share.seconds += seconds;
         }
     }
 
     /// Seconds that `party` has had.
-    pub fn seconds(&self, party: Party) -> f64 {
-        self.parties.get(&party).map_or(0.0, |share| share.seconds)
+    pub fn seconds(&self, tier: Tier, party: Party) -> f64 {
+        self.tiers[tier as usize].get(&party).map_or(0.0, |share| share.seconds)
+    }
+
+    /// Seconds of the least served party that has requests.
+    fn least(&self, tier: Tier) -> Option<f64> {
+        let present = self.tiers[tier as usize].values().filter(|share| share.requests > 0);
+        present.map(|share| share.seconds).min_by(f64::total_cmp)
     }
 }
 
@@ -76,33 +82,43 @@ mod tests {
     #[test]
     fn who_was_idle_begins_with_the_least_served_of_the_others() {
         let mut shares = Shares::default();
-        shares.enter(1);
-        shares.enter(2);
-        shares.charge(1, 5.0);
-        shares.charge(2, 3.0);
-        shares.enter(3);
-        assert_eq!(shares.seconds(3), 3.0);
+        shares.enter(Tier::Default, 1);
+        shares.enter(Tier::Default, 2);
+        shares.charge(Tier::Default, 1, 5.0);
+        shares.charge(Tier::Default, 2, 3.0);
+        shares.enter(Tier::Default, 3);
+        assert_eq!(shares.seconds(Tier::Default, 3), 3.0);
     }
 
     #[test]
     fn who_comes_back_at_once_has_not_lost_what_they_had_too_much() {
         let mut shares = Shares::default();
-        shares.enter(1);
-        shares.enter(2);
-        shares.charge(1, 5.0);
-        shares.leave(1);
-        shares.enter(1);
-        assert_eq!(shares.seconds(1), 5.0);
+        shares.enter(Tier::Default, 1);
+        shares.enter(Tier::Default, 2);
+        shares.charge(Tier::Default, 1, 5.0);
+        shares.leave(Tier::Default, 1);
+        shares.enter(Tier::Default, 1);
+        assert_eq!(shares.seconds(Tier::Default, 1), 5.0);
     }
 
     #[test]
     fn nobody_is_remembered_who_has_been_caught_up_with() {
         let mut shares = Shares::default();
         for party in 0..1000 {
-            shares.enter(party);
-            shares.charge(party, 1.0);
-            shares.leave(party);
+            shares.enter(Tier::Default, party);
+            shares.charge(Tier::Default, party, 1.0);
+            shares.leave(Tier::Default, party);
         }
-        assert_eq!(shares.parties.len(), 0);
+        assert_eq!(shares.tiers[Tier::Default as usize].len(), 0);
+    }
+
+    #[test]
+    fn who_waits_in_a_low_tier_is_no_measure_for_others() {
+        let mut shares = Shares::default();
+        shares.enter(Tier::Flex, 1);
+        shares.enter(Tier::Default, 2);
+        shares.charge(Tier::Default, 2, 100.0);
+        shares.enter(Tier::Default, 3);
+        assert_eq!(shares.seconds(Tier::Default, 3), 100.0);
     }
 }

@@ -67,7 +67,7 @@ fn prepare(
     valid.belongs_to(owner);
     valid.stop.extend(service.template.stop_strings().iter().map(|stop| (*stop).to_owned()));
     let toolbox = toolbox(&body)?;
-    let prediction = predicted_tokens(body.prediction.take(), &service.tokenizer)?;
+    let prediction = predicted_tokens(body.prediction.take(), service)?;
     let thinking = Thinking::of(&body, server.settings.reasoning_budget)?;
     let options = ConversationOptions {
         kwargs: body.chat_template_kwargs,

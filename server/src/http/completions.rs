@@ -70,7 +70,7 @@ fn prepare(
     let prompts = text_prompts(body.prompt, &service.tokenizer, valid.add_special, echo, limits)?;
     let matcher = valid.grammar.as_ref().map(|grammar| grammar.matcher(service)).transpose()?;
     let guidance = Guidance { matcher, ..Guidance::default() };
-    Ok((Plan { valid, origin: Origin::Text, prediction: Vec::new(), guidance, reading: None }, prompts))
+    Ok((Plan { valid, origin: Origin::Text, prediction: Arc::default(), guidance, reading: None }, prompts))
 }
 
 /// What all chunks of a completion have in common.

@@ -46,7 +46,7 @@ pub struct Plan {
     pub valid: Valid,
     pub origin: Origin,
     /// What the answer will probably be.
-    pub prediction: Vec<u32>,
+    pub prediction: Arc<[u32]>,
     pub guidance: Guidance,
     /// How their text is read. `None`: as it is.
     pub reading: Option<Reading>,
@@ -101,6 +101,8 @@ struct Choice {
     guessed: (u64, u64),
     /// Whether the client has predicted it.
     is_predicted: bool,
+    /// Whether the request has no other answers.
+    is_only: bool,
 }
 
 /// The answers to one request: `n` to each prompt, in the order of the prompts.
@@ -127,7 +129,7 @@ impl Generation {
             for index in 0..valid.n {
                 let choice = Choice::start(service, prompt, index, plan)
                     .map_err(|error| service.refused(error, origin.field()))?;
-                generation.choices.push(choice);
+                generation.choices.push(Choice { is_only: count == 1, ..choice });
             }
             service.note_prompt(prompt);
         }
@@ -225,7 +227,7 @@ impl Choice {
             prompt: prompt.to_vec(),
             params,
             cache_salt,
-            prediction: prediction.clone(),
+            prediction: Arc::clone(prediction),
             party: valid.party,
             tier: valid.tier,
             deadline: valid.timeout.map(|timeout| submitted + timeout),
@@ -256,6 +258,7 @@ impl Choice {
             engine_timings: engine::Timings::default(),
             guessed: (0, 0),
             is_predicted: !prediction.is_empty(),
+            is_only: false,
         })
     }
 
@@ -394,7 +397,10 @@ impl Choice {
             (None, _, engine::FinishReason::Cancelled) => {
                 Delta::Failed(service.failed("the request was cancelled".to_owned()))
             }
-            (None, _, engine::FinishReason::Deadline) if self.num_generated == 0 => Delta::Failed(ApiError::too_late()),
+            // Of several answers, the others are no worse for one that has not begun.
+            (None, _, engine::FinishReason::Deadline) if self.num_generated == 0 && self.is_only => {
+                Delta::Failed(ApiError::too_late())
+            }
             (None, rest, reason) => {
                 let rest = rest.unwrap_or_default();
                 let is_stop = rest.stopped_by.is_some()

@@ -2,6 +2,8 @@
 //!
 //! Templates and tokenizers take their time; callers run this off the async threads.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 use taper_openapi::chat::{ContentPart, Message, MessageContent, Prediction, Role};
 use taper_openapi::completions::Prompt;
@@ -232,11 +234,14 @@ fn template_message(index: usize, message: Message) -> Result<Value, ApiError> {
     Ok(Value::Object(fields))
 }
 
-/// What a client predicts of the answer. Its control tokens are text, as they are in what the model writes.
-pub fn predicted_tokens(prediction: Option<Prediction>, tokenizer: &Tokenizer) -> Result<Vec<u32>, ApiError> {
-    let Some(Prediction { content, .. }) = prediction else { return Ok(Vec::new()) };
-    let text = text_parts("prediction.content", content)?.concat();
-    Ok(tokenizer.encode(&text, EncodeOptions { add_special: false, parse_special: false })?)
+/// What a client predicts of the answer, as far as an answer could be so long. Its control tokens are text.
+pub fn predicted_tokens(prediction: Option<Prediction>, service: &Service) -> Result<Arc<[u32]>, ApiError> {
+    /// Few tokens are longer.
+    const BYTES_PER_TOKEN: usize = 16;
+    let Some(Prediction { content, .. }) = prediction else { return Ok(Arc::default()) };
+    let mut text = text_parts("prediction.content", content)?.concat();
+    text.truncate(text.floor_char_boundary(service.max_model_len.saturating_mul(BYTES_PER_TOKEN)));
+    Ok(service.tokenizer.encode(&text, EncodeOptions { add_special: false, parse_special: false })?.into())
 }
 
 /// The text of a message; parts are joined by line breaks, as vLLM and llama-server do.

@@ -43,7 +43,7 @@ pub struct Valid {
     /// With whom it takes turns: the key's owner, where there are several, or the user that it names.
     pub party: Party,
     pub tier: Tier,
-    /// From the moment it came.
+    /// From when it is queued.
     pub timeout: Option<Duration>,
     /// What the answer must be. `None`: any text.
     pub grammar: Option<AskedGrammar>,
@@ -55,7 +55,13 @@ impl Valid {
     /// The request is one of `key`, if there is more than one: its cached prefixes and its turns are the key's own.
     pub fn belongs_to(&mut self, key: Option<KeyId>) {
         self.cache = std::mem::take(&mut self.cache).of_key(key);
-        self.party = key.map_or(self.party, |KeyId(party)| party);
+        if let Some(KeyId(party)) = key {
+            // A key's users are its owner's to tell apart.
+            if self.party != 0 {
+                self.ignored.push("user".to_owned());
+            }
+            self.party = party;
+        }
     }
 }
 

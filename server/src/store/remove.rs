@@ -70,10 +70,10 @@ impl Removal {
 }
 
 impl Removal {
-    /// Holds every lock that there is, so that no download begins or goes on meanwhile.
+    /// Holds every lock that there is, so that no download that has begun goes on meanwhile.
     fn hold_locks(&self) -> Result<Vec<File>, CacheError> {
         let mut held = Vec::new();
-        for (lock, _) in entries(&self.locks)? {
+        for (lock, _) in entries(&self.locks)?.into_iter().filter(|(_, metadata)| metadata.is_file()) {
             let path = self.locks.join(lock);
             let file = open_own(OpenOptions::new().read(true).write(true), &path).map_err(failed("open", &path))?;
             match file.try_lock() {

@@ -44,7 +44,7 @@ pub enum OrderError {
 }
 
 /// Samplers of a chain at most: each may be there more than once, but a chain is run for every token.
-const MAX_SAMPLERS: usize = 32;
+const MAX_SAMPLERS: usize = 16;
 
 fn names() -> String {
     TABLE.iter().map(|(_, name, ..)| *name).collect::<Vec<_>>().join(", ")
