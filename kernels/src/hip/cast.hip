@@ -44,7 +44,8 @@ template <class To, class From> DEVICE void cast_together(const From *x, To *y, 
 
 template <class To, class From> DEVICE void cast(const From *x, To *y, u32 count, const Strided &from) {
     if (from.rank == 0) return cast_together(x, y, count);
-    UNROLL for (u32 p = 0; p < PER_THREAD; p++) {
+    // Not unrolled: 54 kernels of which few run, and each would be four times as long.
+    _Pragma("nounroll") for (u32 p = 0; p < PER_THREAD; p++) {
         u32 i = (block_x() * PER_THREAD + p) * BLOCK + thread();
         if (i < count) y[i] = convert<To>(x[place_of(from, i)]);
     }

@@ -1,0 +1,103 @@
+//! What every code object must show: no spills, no private memory, waves of 32 lanes, no hidden arguments, and the
+//! instructions that its kernels exist for.
+
+use std::process::Command;
+
+use taper_kernels::metadata::{Kernel, Metadata};
+use taper_kernels::{images, occupancy};
+
+/// Kernels by the beginning of their names, and what must stand in their code.
+const EXPECTED: [(&str, &[&str]); 12] = [
+    ("rms_norm_", &["global_load_b128", "row_xmask", "v_rsq_f32"]),
+    ("softmax_", &["global_load_b128", "row_xmask", "v_exp_f32"]),
+    ("sum_", &["global_load_b128", "row_xmask"]),
+    ("argmax_", &["global_load_b128"]),
+    ("copy_16", &["global_load_b128", "global_store_b128"]),
+    ("q8_0_matvec_", &["v_dot4_i32_iu8", "global_load_b128"]),
+    ("q4_k_matvec_", &["v_dot4_i32_iu8", "global_load_b128"]),
+    ("gemm_f16_", &["v_wmma_f32_16x16x16_f16", "ds_load_b128"]),
+    ("gemm_bf16_", &["v_wmma_f32_16x16x16_bf16", "ds_load_b128"]),
+    ("gemm_i8_", &["v_wmma_i32_16x16x16_iu8"]),
+    ("gemm_f16_large", &["global_load_b128"]),
+    ("attention_decode_", &["global_load_b128", "row_xmask"]),
+];
+/// Element by element, as their names say.
+const WITHOUT_WIDE_LOADS: &str = "_odd";
+
+/// Waves that must fit on a SIMD at least: fewer cannot hide memory's latency.
+const FEWEST_WAVES: u32 = 4;
+
+fn all_kernels() -> Vec<(&'static str, Kernel)> {
+    let targets = images::targets().into_iter().filter(|target| target.starts_with("gfx"));
+    targets
+        .flat_map(|target| images::modules().into_iter().map(move |module| (module, target)))
+        .flat_map(|(module, target)| {
+            let metadata = Metadata::parse(&images::image(module, target).unwrap()).unwrap();
+            metadata.kernels.into_iter().map(move |kernel| (target, kernel))
+        })
+        .collect()
+}
+
+#[test]
+fn no_kernel_spills_or_uses_private_memory_and_all_are_wave32() {
+    for (target, kernel) in all_kernels() {
+        let resources = kernel.resources.unwrap();
+        let name = format!("{} for {target}", kernel.name);
+        assert_eq!((resources.vgpr_spills, resources.sgpr_spills, resources.scratch), (0, 0, 0), "{name}");
+        assert_eq!((resources.wave_size, resources.hidden_args), (32, 0), "{name}");
+    }
+}
+
+#[test]
+fn enough_waves_of_every_kernel_fit_on_a_simd() {
+    for (target, kernel) in all_kernels() {
+        let waves = occupancy::waves_per_simd(&kernel, target).unwrap();
+        assert!(waves >= FEWEST_WAVES, "{} for {target}: {waves}", kernel.name);
+    }
+}
+
+#[test]
+fn kernels_use_the_instructions_that_they_exist_for() {
+    let Some(objdump) = objdump() else { return };
+    for target in images::targets().into_iter().filter(|target| target.starts_with("gfx")) {
+        for module in images::modules() {
+            let code = disassemble(&objdump, module, target);
+            for (name, body) in functions(&code) {
+                assert!(!body.contains("scratch_"), "{name} for {target} uses private memory");
+                for (prefix, expected) in EXPECTED.iter().filter(|(prefix, _)| name.starts_with(prefix)) {
+                    for mnemonic in *expected {
+                        let excused = name.ends_with(WITHOUT_WIDE_LOADS) && *mnemonic == "global_load_b128";
+                        assert!(excused || body.contains(mnemonic), "{prefix}: {name} for {target} has no {mnemonic}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Skips loudly where there is no disassembler, unless CI promised one.
+fn objdump() -> Option<String> {
+    let names = ["llvm-objdump-19", "llvm-objdump-20", "llvm-objdump-21", "/opt/rocm/llvm/bin/llvm-objdump"];
+    let runs = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+    let found = names.iter().find(runs).map(|name| (*name).to_owned());
+    if found.is_none() {
+        assert!(std::env::var_os("CI").is_none(), "CI needs llvm-objdump-19 (package llvm-19)");
+        eprintln!("SKIPPED: no llvm-objdump (package llvm-19) to look for instructions with");
+    }
+    found
+}
+
+fn disassemble(objdump: &str, module: &str, target: &str) -> String {
+    let path = std::env::temp_dir().join(format!("taper-{}-{module}-{target}.hsaco", std::process::id()));
+    std::fs::write(&path, images::image(module, target).unwrap()).unwrap();
+    let output = Command::new(objdump).arg("-d").arg(&path).output().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(output.status.success(), "{objdump}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Name and instructions: `0000000000001900 <name>:` begins a function.
+fn functions(code: &str) -> Vec<(&str, &str)> {
+    let functions = code.split("\n0000").skip(1).filter_map(|text| text.split_once(">:"));
+    functions.filter_map(|(head, body)| Some((head.split_once('<')?.1, body))).collect()
+}
