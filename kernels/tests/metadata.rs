@@ -11,7 +11,7 @@ const PTX: &str = "
 	.param .align 4 .b8 f_param_2[28],
 	.param .u64 f_param_3
 )
-.maxntid 256, 1, 1
+.maxntid 256, 1, 1                      // @f
 {
 	ret;
 }

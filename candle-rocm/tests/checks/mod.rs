@@ -2,6 +2,9 @@
 //! them over hip-sim, `examples/nvidia_check.rs` on a card. Shapes are odd on purpose; outputs are poisoned, and so is what
 //! lies behind them.
 
+// As in a test: an unwrap is an assertion.
+#![allow(clippy::unwrap_used)]
+
 pub mod attention;
 pub mod cast;
 pub mod copy;

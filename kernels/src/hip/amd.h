@@ -24,9 +24,15 @@ DEVICE void lds_barrier() {
 }
 
 // The value of the lane whose number differs in one bit. Both forms are plain vector instructions: no LDS, no wait.
+// LLVM 19 takes v_permlanex16 for an instruction like any other and moves it to where its result is used, for example behind a
+// branch for lane 0 alone, where the lanes it reads are off. The empty assembly uses it at once and cannot be moved.
 template <u32 MASK> DEVICE u32 lane_xor(u32 x) {
     static_assert(MASK == 1 || MASK == 2 || MASK == 4 || MASK == 8 || MASK == 16, "one bit");
-    if constexpr (MASK == 16) return __builtin_amdgcn_permlanex16(x, x, 0x76543210, 0xfedcba98, false, false);
+    if constexpr (MASK == 16) {
+        u32 other = __builtin_amdgcn_permlanex16(x, x, 0x76543210, 0xfedcba98, false, false);
+        asm volatile("" : "+v"(other));
+        return other;
+    }
     return __builtin_amdgcn_update_dpp(0, x, 0x160 | MASK, 0xf, 0xf, true);
 }
 

@@ -49,6 +49,7 @@ fn size_and_align(param: &str) -> Option<(u32, u32)> {
 /// Of `.maxntid 256, 1, 1`, or of only one number.
 fn max_threads(directives: &str) -> Option<u32> {
     let (_, numbers) = directives.split_once(".maxntid ")?;
-    let line = numbers.lines().next()?;
+    // The compiler may write a remark behind them.
+    let line = numbers.lines().next()?.split("//").next()?;
     line.split(',').map(|number| number.trim().parse::<u32>().ok()).try_fold(1, |all, one| Some(all * one?))
 }
