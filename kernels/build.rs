@@ -4,6 +4,7 @@
 //! `TAPER_CLANG` names the compiler, `TAPER_GPU_TARGETS` narrows the targets ("gfx1151,gfx1201"), `TAPER_KERNEL_IMAGES`
 //! names a directory of images that were built elsewhere (`cargo run -p taper-kernels --example report -- --write DIR`).
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -98,14 +99,18 @@ fn targets() -> Result<Vec<&'static str>, String> {
 }
 
 fn modules() -> Result<Vec<String>, String> {
+    let stem = |path: &PathBuf| path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
+    Ok(sources("hip")?.iter().filter_map(stem).collect())
+}
+
+/// Files of `src/hip` that end so, in order.
+fn sources(extension: &str) -> Result<Vec<PathBuf>, String> {
     let entries = fs::read_dir("src/hip").map_err(|error| format!("src/hip: {error}"))?;
-    let mut modules: Vec<String> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "hip"))
-        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
-        .collect();
-    modules.sort();
-    Ok(modules)
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect();
+    paths.sort();
+    Ok(paths)
 }
 
 fn find_clang() -> Result<String, String> {
@@ -139,10 +144,11 @@ fn clang_version(clang: &str) -> Option<u32> {
 
 fn compile_all(jobs: &[Image], clang: &str, out: &Path) -> Result<(), String> {
     let workers = env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(1).clamp(1, jobs.len());
+    let origin = origin(clang)?;
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            compile(job, clang, out)?;
+            compile(job, clang, origin, out)?;
         }
         Ok(())
     };
@@ -154,8 +160,19 @@ fn compile_all(jobs: &[Image], clang: &str, out: &Path) -> Result<(), String> {
     })
 }
 
-fn compile(job: &Image, clang: &str, out: &Path) -> Result<(), String> {
+/// Unless the image is there already, made from the same by the same.
+fn compile(job: &Image, clang: &str, origin: u64, out: &Path) -> Result<(), String> {
     let source = format!("src/hip/{}.hip", job.module);
+    let stamp_path = out.join(format!("{}.from", job.file()));
+    let stamp = {
+        let mut hasher = DefaultHasher::new();
+        let text = fs::read(&source).map_err(|error| format!("{source}: {error}"))?;
+        (origin, flags(job.target), text).hash(&mut hasher);
+        hasher.finish().to_string()
+    };
+    if fs::read_to_string(&stamp_path).is_ok_and(|before| before == stamp) {
+        return Ok(());
+    }
     let mut command = Command::new(clang);
     command.args(flags(job.target)).arg(&source).arg("-o").arg(out.join(job.file()));
     let output = command.output().map_err(|error| format!("{clang}: {error}"))?;
@@ -163,7 +180,18 @@ fn compile(job: &Image, clang: &str, out: &Path) -> Result<(), String> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{clang} failed on {source} for {}: {said}", job.target));
     }
-    Ok(())
+    fs::write(&stamp_path, stamp).map_err(|error| format!("{}: {error}", stamp_path.display()))
+}
+
+/// What all images come from besides their own source: the compiler and the headers.
+fn origin(clang: &str) -> Result<u64, String> {
+    let version = Command::new(clang).arg("--version").output().map_err(|error| format!("{clang}: {error}"))?;
+    let mut hasher = DefaultHasher::new();
+    version.stdout.hash(&mut hasher);
+    for header in sources("h")? {
+        fs::read(&header).map_err(|error| format!("{}: {error}", header.display()))?.hash(&mut hasher);
+    }
+    Ok(hasher.finish())
 }
 
 /// No vendor's headers or libraries are used. Without `-fuse-cuid=none` every build would differ in the name of a symbol.

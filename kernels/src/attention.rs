@@ -71,8 +71,8 @@ impl Decode {
 /// How many splits fill a device of `num_processors` (as it reports them) when the longest sequence has `longest` tokens.
 #[must_use]
 pub fn splits(sequences: u32, kv_heads: u32, longest: u32, num_processors: u32) -> u32 {
-    // Two blocks of four waves for each processor, by now, are enough to keep its loads going.
-    let wanted = (2 * num_processors).div_ceil((sequences * kv_heads).max(1));
+    // Four blocks of four waves for each processor keep enough loads under way.
+    let wanted = (4 * num_processors).div_ceil((sequences * kv_heads).max(1));
     wanted.min(longest.div_ceil(FEWEST_TOKENS_OF_SPLIT)).clamp(1, MAX_SPLITS)
 }
 

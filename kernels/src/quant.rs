@@ -110,7 +110,7 @@ pub fn matvec(matvec: &Matvec) -> Result<Launch, ShapeError> {
     check_aligned(OP, 16, &[("w", w), ("q", q)])?;
     check_aligned(OP, 4, &[("d", d), ("y", y)])?;
     let tokens_of_kernel = tokens.next_power_of_two();
-    let rows_per_wave = if tokens_of_kernel == 1 { 2 } else { 4 };
+    let rows_per_wave = if tokens_of_kernel <= 2 { 2 } else { 4 };
     Ok(Launch {
         module: "quant",
         kernel: format!("{}_matvec_{tokens_of_kernel}_{dtype}", format.name()),

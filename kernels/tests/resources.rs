@@ -27,6 +27,38 @@ const WITHOUT_WIDE_LOADS: &str = "_odd";
 /// Waves that must fit on a SIMD at least: fewer cannot hide memory's latency.
 const FEWEST_WAVES: u32 = 4;
 
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/kernels.md");
+const TABLE_HEAD: &str = "| kernel | VGPR | SGPR | LDS | waves |\n|---|---|---|---|---|\n";
+
+/// The kernel of each file that takes the most registers; another compiler gives other numbers.
+#[test]
+fn the_documented_resources_are_those_of_the_images() {
+    let target = "gfx1151";
+    let Some(image) = images::image("norm", target) else { return };
+    if !image.windows(18).any(|bytes| bytes == b"clang version 19.1") {
+        return;
+    }
+    let mut table = TABLE_HEAD.to_owned();
+    for module in images::modules() {
+        let kernels = Metadata::parse(&images::image(module, target).unwrap()).unwrap().kernels;
+        let largest = kernels.into_iter().rev().max_by_key(|kernel| kernel.resources.unwrap().vgprs).unwrap();
+        let (taken, waves) = (largest.resources.unwrap(), occupancy::waves_per_simd(&largest, target).unwrap());
+        let row = [taken.vgprs, taken.sgprs, largest.lds, waves].map(|number| number.to_string()).join(" | ");
+        table += &format!("| `{}` | {row} |\n", largest.name);
+    }
+    let document = std::fs::read_to_string(DOCUMENT).unwrap();
+    let (before, after) = document.split_once(TABLE_HEAD).expect("docs/kernels.md has the table");
+    let rest = after.split_once("\n\n").map_or("", |(_, rest)| rest);
+    let current = format!("{before}{table}\n{rest}");
+    if std::env::var_os("TAPER_UPDATE_DOCS").is_some() {
+        std::fs::write(DOCUMENT, &current).unwrap();
+    }
+    assert!(
+        document == current || std::env::var_os("TAPER_UPDATE_DOCS").is_some(),
+        "TAPER_UPDATE_DOCS=1 writes:\n{table}"
+    );
+}
+
 fn all_kernels() -> Vec<(&'static str, Kernel)> {
     let targets = images::targets().into_iter().filter(|target| target.starts_with("gfx"));
     targets

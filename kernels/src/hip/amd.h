@@ -15,12 +15,14 @@ DEVICE u32 lane() { return __builtin_amdgcn_mbcnt_lo(~0u, 0u); }
 // For a value that is the same in all lanes, which the compiler cannot see: puts it into a scalar register.
 DEVICE u32 uniform(u32 x) { return __builtin_amdgcn_readfirstlane(x); }
 
-// All waves of the block arrive, and what they wrote to LDS is visible. Global memory is not waited for, which a fence of
-// all address spaces would do, dropping the L0 cache as well.
+// All waves of the block arrive, and what they wrote to LDS is visible. Global memory is not waited for: the compiler's own
+// fences, limited to LDS or not, wait for all loads and stores under way in LLVM 19.
 DEVICE void lds_barrier() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
-    __builtin_amdgcn_s_barrier();
-    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+#if defined(__GFX12__)
+    asm volatile("s_wait_dscnt 0x0\n\ts_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
+#else
+    asm volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" ::: "memory");
+#endif
 }
 
 // The value of the lane whose number differs in one bit. Both forms are plain vector instructions: no LDS, no wait.

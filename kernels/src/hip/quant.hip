@@ -117,7 +117,7 @@ struct Q4_K {
 template <class Format, u32 TOKENS, class T>
 DEVICE void matvec(const u8 *w, const u8 *q, const f32 *d, T *y, u32 rows, u32 k, u32 tokens) {
     // More rows share what is read of more activations.
-    constexpr u32 ROWS = TOKENS == 1 ? 2 : 4;
+    constexpr u32 ROWS = TOKENS <= 2 ? 2 : 4;
     constexpr u32 BLOCKS_AT_ONCE = WAVE / Format::LANES_OF_BLOCK;
     u32 first_row = (block_x() * (BLOCK / WAVE) + wave_in_block()) * ROWS;
     if (first_row >= rows) return;

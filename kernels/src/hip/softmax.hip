@@ -7,18 +7,21 @@
 constexpr u32 BLOCK = 256;
 constexpr u32 KEPT = 4;
 
+// Values of a row from `i` on; -inf behind its end. The load depends on nothing, so that several are under way.
+template <class T, u32 V> DEVICE Vec<f32, V> take(const T *x, u32 i, u32 n) {
+    Vec<f32, V> values = to_f32(load<V>(x + (i < n ? i : 0)));
+    UNROLL for (u32 e = 0; e < V; e++) values.at[e] = i < n ? values.at[e] : Max::NONE;
+    return values;
+}
+
 template <class T, u32 THREADS, u32 V> DEVICE void softmax_row(const T *x, T *y, u32 n, f32 *maxima, f32 *sums) {
     u32 first = thread() % THREADS * V;
     constexpr u32 STEP = THREADS * V;
     Vec<f32, V> kept[KEPT];
     f32 highest = Max::NONE;
-    UNROLL for (u32 k = 0; k < KEPT; k++) {
-        u32 i = first + k * STEP;
-        if (i < n) {
-            kept[k] = to_f32(load<V>(x + i));
-            UNROLL for (u32 e = 0; e < V; e++) highest = maximum(highest, kept[k].at[e]);
-        }
-    }
+    UNROLL for (u32 k = 0; k < KEPT; k++) kept[k] = take<T, V>(x, first + k * STEP, n);
+    UNROLL for (u32 k = 0; k < KEPT; k++)
+        UNROLL for (u32 e = 0; e < V; e++) highest = maximum(highest, kept[k].at[e]);
     for (u32 i = first + KEPT * STEP; i < n; i += STEP) {
         Vec<f32, V> values = to_f32(load<V>(x + i));
         UNROLL for (u32 e = 0; e < V; e++) highest = maximum(highest, values.at[e]);
@@ -26,10 +29,8 @@ template <class T, u32 THREADS, u32 V> DEVICE void softmax_row(const T *x, T *y,
     highest = reduce<Max, THREADS>(highest, maxima);
 
     f32 sum = 0.0f;
-    UNROLL for (u32 k = 0; k < KEPT; k++) {
-        if (first + k * STEP < n)
-            UNROLL for (u32 e = 0; e < V; e++) sum += kept[k].at[e] = exp(kept[k].at[e] - highest);
-    }
+    UNROLL for (u32 k = 0; k < KEPT; k++)
+        UNROLL for (u32 e = 0; e < V; e++) sum += kept[k].at[e] = exp(kept[k].at[e] - highest);
     for (u32 i = first + KEPT * STEP; i < n; i += STEP) {
         Vec<f32, V> values = to_f32(load<V>(x + i));
         UNROLL for (u32 e = 0; e < V; e++) sum += exp(values.at[e] - highest);
