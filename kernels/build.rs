@@ -1,8 +1,9 @@
 //! Builds the images of our GPU kernels: each `src/hip/*.hip` for each target, by clang alone, in parallel, to the same
 //! bytes on every machine. `rocm` builds gfx targets, `nvidia` PTX; without features nothing is built.
 //!
-//! `TAPER_CLANG` names the compiler, `TAPER_GPU_TARGETS` narrows the targets ("gfx1151,gfx1201"), `TAPER_KERNEL_IMAGES`
-//! names a directory of images that were built elsewhere (`cargo run -p taper-kernels --example report -- --write DIR`).
+//! `TAPER_CLANG` names the compiler, `TAPER_GPU_TARGETS` narrows the targets ("gfx1151,gfx1201"),
+//! `TAPER_KERNEL_IMAGES` names a directory of images that were built elsewhere (`cargo run -p taper-kernels --example
+//! report -- --write DIR`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -194,7 +195,8 @@ fn origin(clang: &str) -> Result<u64, String> {
     Ok(hasher.finish())
 }
 
-/// No vendor's headers or libraries are used. Without `-fuse-cuid=none` every build would differ in the name of a symbol.
+/// No vendor's headers or libraries are used. Without `-fuse-cuid=none` every build would differ in the name of a
+/// symbol.
 fn flags(target: &str) -> Vec<String> {
     let (language, vendor): (_, &[&str]) = if is_ptx(target) {
         let device = ["--cuda-device-only", "-nocudainc", "-nocudalib", "-S", "-Xclang", "-target-feature", "-Xclang"];

@@ -1,5 +1,5 @@
-//! Our kernels on an NVIDIA card: every check of `tests/checks` and some at large shapes, then times against what the card
-//! can do. Needs its driver and nothing else; `scripts/nvidia` builds it. Exits with 1 where a check fails.
+//! Our kernels on an NVIDIA card: every check of `tests/checks` and some at large shapes, then times against what the
+//! card can do. Needs its driver and nothing else; `scripts/nvidia` builds it. Exits with 1 where a check fails.
 
 #[path = "../tests/checks/mod.rs"]
 mod checks;

@@ -1,5 +1,5 @@
-//! A device that was opened: safe ownership over a [`Driver`]. What it hands out keeps it alive and gives itself back when
-//! dropped. Launching stays unsafe: only the caller knows that addresses in arguments are good.
+//! A device that was opened: safe ownership over a [`Driver`]. What it hands out keeps it alive and gives itself back
+//! when dropped. Launching stays unsafe: only the caller knows that addresses in arguments are good.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -101,8 +101,8 @@ impl fmt::Debug for Context {
 impl Drop for Inner {
     fn drop(&mut self) {
         let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: nobody else has the context; the stream is waited for, so no kernel of a module runs. Errors mean that the
-        // device is gone, and there is nobody to tell.
+        // SAFETY: nobody else has the context; the stream is waited for, so no kernel of a module runs. Errors mean
+        // that the device is gone, and there is nobody to tell.
         unsafe {
             let _ = self.driver.synchronize(self.stream);
             for module in modules.values() {
@@ -223,8 +223,8 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let Inner { driver, stream, .. } = &*self.context.0;
-        // SAFETY: the memory is ours, and the context's stream has nothing under way with it. Whoever launches on another
-        // stream keeps buffers until that work is done: it promised so to `Stream::launch`.
+        // SAFETY: the memory is ours, and the context's stream has nothing under way with it. Whoever launches on
+        // another stream keeps buffers until that work is done: it promised so to `Stream::launch`.
         unsafe {
             let _ = driver.synchronize(*stream);
             let _ = driver.free(self.ptr);
@@ -248,8 +248,8 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// Every address among the arguments is good for the shapes that the launch was made with, until the stream has passed
-    /// it, and nothing else writes there meanwhile.
+    /// Every address among the arguments is good for the shapes that the launch was made with, until the stream has
+    /// passed it, and nothing else writes there meanwhile.
     pub unsafe fn launch(&self, launch: &Launch) -> Result<()> {
         let module = self.context.module(launch.module)?;
         let (function, kernel) = module.find(launch)?;

@@ -68,7 +68,8 @@ impl Decode {
     }
 }
 
-/// How many splits fill a device of `num_processors` (as it reports them) when the longest sequence has `longest` tokens.
+/// How many splits fill a device of `num_processors` (as it reports them) when the longest sequence has `longest`
+/// tokens.
 #[must_use]
 pub fn splits(sequences: u32, kv_heads: u32, longest: u32, num_processors: u32) -> u32 {
     // Four blocks of four waves for each processor keep enough loads under way.

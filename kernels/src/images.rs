@@ -37,7 +37,8 @@ pub fn image(module: &str, target: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The target to load on an NVIDIA card of this compute capability (`major * 10 + minor`): the newest that is not newer.
+/// The target to load on an NVIDIA card of this compute capability (`major * 10 + minor`): the newest that is not
+/// newer.
 #[must_use]
 pub fn ptx_target(capability: u32) -> Option<&'static str> {
     let number = |target: &str| target.strip_prefix("sm_")?.parse::<u32>().ok();

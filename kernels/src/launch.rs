@@ -21,8 +21,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Whether the kernel that was loaded is the one this launch was written for: a mistake here would read arguments at
-    /// the wrong place, or run with too few registers, and say nothing.
+    /// Whether the kernel that was loaded is the one this launch was written for: a mistake here would read arguments
+    /// at the wrong place, or run with too few registers, and say nothing.
     pub fn check(&self, kernel: &Kernel) -> Result<(), LaunchError> {
         self.check_args(kernel)?;
         let name = || self.kernel.clone();

@@ -1,9 +1,9 @@
 //! GPU kernels and how they are launched.
 //!
-//! `hip/*.hip` is the source of all kernels, for AMD and NVIDIA alike; [`images`] holds what was built from it. Beside each
-//! file stands the module of the same name, whose functions check shapes and return [`Launch`] values: a name, a
-//! geometry and arguments, which a driver executes as they are. A driver first checks a launch against the kernel's
-//! [`Metadata`], read from the image it loaded. Nothing here touches a device.
+//! `hip/*.hip` is the source of all kernels, for AMD and NVIDIA alike; [`images`] holds what was built from it.
+//! Beside each file stands the module of the same name, whose functions check shapes and return [`Launch`] values: a
+//! name, a geometry and arguments, which a driver executes as they are. A driver first checks a launch against the
+//! kernel's [`Metadata`], read from the image it loaded. Nothing here touches a device.
 
 mod args;
 pub mod attention;

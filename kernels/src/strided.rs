@@ -68,7 +68,8 @@ impl Strided {
     }
 }
 
-/// `x / divisor == (high(x * multiplier) + x) >> shift` for every x below 2^31, where `high` is the product's upper word.
+/// `x / divisor == (high(x * multiplier) + x) >> shift` for every x below 2^31, where `high` is the product's upper
+/// word.
 fn divider(divisor: u32) -> (u32, u32) {
     let shift = divisor.next_power_of_two().trailing_zeros();
     let multiplier = ((1u64 << 32) * ((1u64 << shift) - u64::from(divisor)) / u64::from(divisor)) + 1;

@@ -1,6 +1,7 @@
-//! NVIDIA's driver interface: our own binding, opened at run time. It mirrors HIP call for call, so our table of functions
-//! in the same form is shorter than the wrapping of a general binding would be, and neither adds a dependency nor picks a
-//! version of CUDA. It is here to run our kernels on silicon that can be reached, and serves on NVIDIA, too.
+//! NVIDIA's driver interface: our own binding, opened at run time. It mirrors HIP call for call, so our table of
+//! functions in the same form is shorter than the wrapping of a general binding would be, and neither adds a
+//! dependency nor picks a version of CUDA. It is here to run our kernels on silicon that can be reached, and serves
+//! on NVIDIA, too.
 //!
 //! All threads share the device's primary context. Our images are PTX, which the driver compiles at load.
 

@@ -1,8 +1,8 @@
 //! AMD's driver interface, HIP: our own binding of the functions we call, opened at run time.
 //!
-//! Device properties are read by offset from the structure of ROCm 6 and later (`hipGetDevicePropertiesR0600`); the function
-//! without that suffix fills an older structure. `hipMallocAsync` is not used: several released versions lose or corrupt
-//! its memory.
+//! Device properties are read by offset from the structure of ROCm 6 and later (`hipGetDevicePropertiesR0600`); the
+//! function without that suffix fills an older structure. `hipMallocAsync` is not used: several released versions
+//! lose or corrupt its memory.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};

@@ -6,8 +6,8 @@ use libloading::Library;
 
 use super::{DriverError, Result};
 
-/// Opens the first of `names` that exists: in `directory` alone if there is one, else where the system's loader looks, else
-/// in `elsewhere`.
+/// Opens the first of `names` that exists: in `directory` alone if there is one, else where the system's loader
+/// looks, else in `elsewhere`.
 pub(crate) fn open(
     driver: &'static str,
     names: &[&str],

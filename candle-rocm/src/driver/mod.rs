@@ -1,5 +1,5 @@
-//! What we ask of a GPU's driver, and of nothing else: one trait, implemented over HIP and over CUDA. Handles are numbers
-//! here; [`crate::Context`] owns them and is the interface for everyone else.
+//! What we ask of a GPU's driver, and of nothing else: one trait, implemented over HIP and over CUDA. Handles are
+//! numbers here; [`crate::Context`] owns them and is the interface for everyone else.
 
 #[cfg(feature = "nvidia")]
 pub mod cuda;
@@ -79,8 +79,9 @@ pub struct Geometry<'a> {
 ///
 /// # Safety
 ///
-/// All unsafe methods ask that handles and addresses came from this driver and were not given back, that addresses are good
-/// for as many bytes as the call touches until the stream has passed it, and that host memory stays until then, too.
+/// All unsafe methods ask that handles and addresses came from this driver and were not given back, that addresses
+/// are good for as many bytes as the call touches until the stream has passed it, and that host memory stays until
+/// then, too.
 pub trait Driver: Send + Sync {
     fn properties(&self) -> &Properties;
     fn memory_info(&self) -> Result<MemoryInfo>;

@@ -1,6 +1,6 @@
-//! Checks of every kernel against a plain computation in f64, on whatever device a context stands for: `tests/main.rs` runs
-//! them over hip-sim, `examples/nvidia_check.rs` on a card. Shapes are odd on purpose; outputs are poisoned, and so is what
-//! lies behind them.
+//! Checks of every kernel against a plain computation in f64, on whatever device a context stands for:
+//! `tests/main.rs` runs them over hip-sim, `examples/nvidia_check.rs` on a card. Shapes are odd on purpose; outputs
+//! are poisoned, and so is what lies behind them.
 
 // As in a test: an unwrap is an assertion.
 #![allow(clippy::unwrap_used)]

@@ -2,8 +2,8 @@
 // instructions. Only device.h includes it; nvidia.h holds the same names for the same meanings.
 #pragma once
 
-// A kernel whose blocks have exactly `threads` threads. `launch_bounds` would leave the limit in the metadata at 1024 and
-// halve the registers that the compiler may use.
+// A kernel whose blocks have exactly `threads` threads. `launch_bounds` would leave the limit in the metadata at 1024
+// and halve the registers that the compiler may use.
 #define KERNEL(threads) extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void
 
 DEVICE u32 thread() { return __builtin_amdgcn_workitem_id_x(); }
@@ -15,8 +15,8 @@ DEVICE u32 lane() { return __builtin_amdgcn_mbcnt_lo(~0u, 0u); }
 // For a value that is the same in all lanes, which the compiler cannot see: puts it into a scalar register.
 DEVICE u32 uniform(u32 x) { return __builtin_amdgcn_readfirstlane(x); }
 
-// All waves of the block arrive, and what they wrote to LDS is visible. Global memory is not waited for: the compiler's own
-// fences, limited to LDS or not, wait for all loads and stores under way in LLVM 19.
+// All waves of the block arrive, and what they wrote to LDS is visible. Global memory is not waited for: the
+// compiler's own fences, limited to LDS or not, wait for all loads and stores under way in LLVM 19.
 DEVICE void lds_barrier() {
 #if defined(__GFX12__)
     asm volatile("s_wait_dscnt 0x0\n\ts_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
@@ -26,8 +26,9 @@ DEVICE void lds_barrier() {
 }
 
 // The value of the lane whose number differs in one bit. Both forms are plain vector instructions: no LDS, no wait.
-// LLVM 19 takes v_permlanex16 for an instruction like any other and moves it to where its result is used, for example behind a
-// branch for lane 0 alone, where the lanes it reads are off. The empty assembly uses it at once and cannot be moved.
+// LLVM 19 takes v_permlanex16 for an instruction like any other and moves it to where its result is used, for example
+// behind a branch for lane 0 alone, where the lanes it reads are off. The empty assembly uses it at once and cannot
+// be moved.
 template <u32 MASK> DEVICE u32 lane_xor(u32 x) {
     static_assert(MASK == 1 || MASK == 2 || MASK == 4 || MASK == 8 || MASK == 16, "one bit");
     if constexpr (MASK == 16) {

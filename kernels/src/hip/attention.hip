@@ -1,15 +1,15 @@
-// Attention of one new token a sequence over a paged KV cache. Limited by bandwidth: keys and values are read once for all
-// query heads that share them, with 128-bit loads and no LDS in the loop. Long contexts are split over blocks, whose parts
-// a second kernel joins.
+// Attention of one new token a sequence over a paged KV cache. Limited by bandwidth: keys and values are read once
+// for all query heads that share them, with 128-bit loads and no LDS in the loop. Long contexts are split over
+// blocks, whose parts a second kernel joins.
 //
-// A block has one sequence, one KV head, up to HEADS of its query heads, and one split. Each lane holds eight dimensions; LANES
-// lanes make a token, so a wave reads several tokens at once. Every group of LANES lanes keeps its own running maximum, sum
-// and output, and only at the end all of them are joined.
+// A block has one sequence, one KV head, up to HEADS of its query heads, and one split. Each lane holds eight
+// dimensions; LANES lanes make a token, so a wave reads several tokens at once. Every group of LANES lanes keeps its
+// own running maximum, sum and output, and only at the end all of them are joined.
 //
 // q, out: [sequences, heads, D]. keys, values: [blocks, kv_heads, block_size, D], block_size = 2^block_bits. table:
 // [sequences, table_width], a sequence's blocks in order. lengths: [sequences], tokens in the cache, the new one
-// included; a length of 0 gives zeros. Only the last `window` tokens count. partial: [sequences, heads, splits, D + 2] f32:
-// output before the division, maximum, sum; unused (null) with one split.
+// included; a length of 0 gives zeros. Only the last `window` tokens count. partial: [sequences, heads, splits, D +
+// 2] f32: output before the division, maximum, sum; unused (null) with one split.
 #include "device.h"
 
 constexpr u32 BLOCK = 128;
@@ -146,7 +146,8 @@ template <class T, u32 D, u32 HEADS> struct Attention {
 };
 
 template <class T, u32 D, u32 HEADS>
-DEVICE void decode(const T *q, const T *keys, const T *values, const u32 *table, const u32 *lengths, T *out, f32 *partial, Shape shape) {
+DEVICE void decode(const T *q, const T *keys, const T *values, const u32 *table, const u32 *lengths, T *out,
+                   f32 *partial, Shape shape) {
     SHARED f32 outputs[WAVES][HEADS][D], maxima[WAVES][HEADS], sums[WAVES][HEADS];
     u32 group = shape.heads / shape.kv_heads, tiles = (group + HEADS - 1) / HEADS;
     u32 kv_head = block_x() / tiles, tile = block_x() % tiles, sequence = block_z();

@@ -1,6 +1,6 @@
-// A strided tensor to a contiguous one, by the size of its elements. Limited by bandwidth; where inner runs are contiguous,
-// `copy.rs` passes them as elements of up to 16 bytes. A transposed source is read across its rows, a cache line for an
-// element.
+// A strided tensor to a contiguous one, by the size of its elements. Limited by bandwidth; where inner runs are
+// contiguous, `copy.rs` passes them as elements of up to 16 bytes. A transposed source is read across its rows, a
+// cache line for an element.
 //
 // x: places of `from`; y: [count]. count < 2^31.
 #include "strided.h"

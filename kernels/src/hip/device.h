@@ -111,8 +111,8 @@ template <u32 MASK> DEVICE f32 lane_xor(f32 x) {
     return __builtin_bit_cast(f32, lane_xor<MASK>(__builtin_bit_cast(u32, x)));
 }
 
-// Over groups of LANES neighbouring lanes (a power of two); every lane of a group gets the result. With STEP, over the lanes of
-// such a group whose numbers are equal modulo STEP.
+// Over groups of LANES neighbouring lanes (a power of two); every lane of a group gets the result. With STEP, over
+// the lanes of such a group whose numbers are equal modulo STEP.
 template <class Op, u32 LANES = WAVE, u32 STEP = 1> DEVICE f32 wave_reduce(f32 x) {
     if constexpr (STEP <= 1 && LANES > 1) x = Op::join(x, lane_xor<1>(x));
     if constexpr (STEP <= 2 && LANES > 2) x = Op::join(x, lane_xor<2>(x));

@@ -1,9 +1,9 @@
-// Matrix products by matrix instructions: c = a * b^T, sums in f32 (in i32 for bytes). Limited by arithmetic when tiles are
-// full. A block computes a tile of c; its waves share tiles of a and b through LDS, double-buffered: while one pair is
-// multiplied, the next is on its way from memory into registers.
+// Matrix products by matrix instructions: c = a * b^T, sums in f32 (in i32 for bytes). Limited by arithmetic when
+// tiles are full. A block computes a tile of c; its waves share tiles of a and b through LDS, double-buffered: while
+// one pair is multiplied, the next is on its way from memory into registers.
 //
-// a: [batch, m, k], b: [batch, n, k] (weights as they are stored), c: [batch, m, n], each matrix contiguous, with its own
-// distance from one to the next (0 repeats a matrix).
+// a: [batch, m, k], b: [batch, n, k] (weights as they are stored), c: [batch, m, n], each matrix contiguous, with its
+// own distance from one to the next (0 repeats a matrix).
 #include "device.h"
 
 constexpr u32 BLOCK = 256;
@@ -116,7 +116,8 @@ DEVICE void gemm(const T *a, const T *b, Out *c, u64 stride_a, u64 stride_b, u64
 
 #define GEMM(suffix, T, Out, TILE_M, TILE_N, WAVES_M, ALIGNED)                                                         \
     KERNEL(BLOCK)                                                                                                      \
-    gemm_##T##_##suffix(const T *a, const T *b, Out *c, u64 stride_a, u64 stride_b, u64 stride_c, u32 m, u32 n, u32 k) { \
+    gemm_##T##_##suffix(const T *a, const T *b, Out *c, u64 stride_a, u64 stride_b, u64 stride_c, u32 m, u32 n,        \
+                        u32 k) {                                                                                       \
         gemm<T, Out, TILE_M, TILE_N, WAVES_M, ALIGNED>(a, b, c, stride_a, stride_b, stride_c, m, n, k);                \
     }
 #define GEMMS(T, Out)                                                                                                  \

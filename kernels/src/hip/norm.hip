@@ -2,8 +2,8 @@
 // rounded, stored, and then normalised, which is what a transformer block does between its parts. Limited by bandwidth:
 // each value is read once and kept in registers.
 //
-// x, residual, sum, y: [rows, n], weight: [n], all T. `residual` and `sum` are both null or both not. Rows of up to 1024
-// values take a wave each, eight to a block; longer ones a block.
+// x, residual, sum, y: [rows, n], weight: [n], all T. `residual` and `sum` are both null or both not. Rows of up to
+// 1024 values take a wave each, eight to a block; longer ones a block.
 #include "device.h"
 
 constexpr u32 BLOCK = 256;
@@ -16,8 +16,8 @@ template <class T> struct Row {
     f32 eps;
 };
 
-// Neighbouring values of a row, as they come from memory. Behind the row's end the first ones stand for them: a load that
-// depends on nothing does not wait for others.
+// Neighbouring values of a row, as they come from memory. Behind the row's end the first ones stand for them: a load
+// that depends on nothing does not wait for others.
 template <class T, u32 V, bool ADD> struct Piece {
     Vec<T, V> x, residual, weight;
 

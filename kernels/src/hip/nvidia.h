@@ -57,8 +57,8 @@ DEVICE i32 dot4_unsigned(u32 a, u32 b, i32 c) {
     return d;
 }
 
-// Loads must be aligned here: five words around the bytes, shifted into place. The words lie in the same 4-byte units as the
-// bytes, and allocations are whole such units.
+// Loads must be aligned here: five words around the bytes, shifted into place. The words lie in the same 4-byte units
+// as the bytes, and allocations are whole such units.
 DEVICE u32x4 load_even(const u8 *from) {
     const u32 *words = (const u32 *)((u64)from & ~3ull);
     if (((u64)from & 2) == 0) return u32x4{words[0], words[1], words[2], words[3]};

@@ -1,11 +1,11 @@
 // Products of quantised weights, in GGUF's block layouts, with up to eight rows of activations. The activations are
 // quantised to bytes first, in blocks of 32 with a scale, so that four products are one instruction. Limited by
-// bandwidth: weights are read once, with 128-bit loads and without LDS; a wave owns some rows and reads them together, so
-// that many loads are under way.
+// bandwidth: weights are read once, with 128-bit loads and without LDS; a wave owns some rows and reads them
+// together, so that many loads are under way.
 //
-// Q8_0, 32 weights in 34 bytes: {f16 d; i8 q[32]}, w = d * q.
-// Q4_K, 256 weights in 144 bytes: {f16 d, dmin; u8 scales[12]; u8 q[128]}, eight groups of 32 with 6-bit scale and minimum,
-// w = d * scale * q - dmin * minimum; the low nibbles of 32 bytes are one group, the high nibbles the next.
+// Q8_0, 32 weights in 34 bytes: {f16 d; i8 q[32]}, w = d * q. Q4_K, 256 weights in 144 bytes: {f16 d, dmin; u8
+// scales[12]; u8 q[128]}, eight groups of 32 with 6-bit scale and minimum, w = d * scale * q - dmin * minimum; the
+// low nibbles of 32 bytes are one group, the high nibbles the next.
 #include "device.h"
 
 constexpr u32 BLOCK = 256;
@@ -89,8 +89,8 @@ struct Q4_K {
         u32x4 head = *(const u32x4 *)block;
         u32 part = lane() % LANES_OF_BLOCK;
         q = *(const u32x4 *)(block + 16 + 16 * part);
-        // Four 6-bit numbers in the low bits of bytes, of the first four groups; of the last four, low bits in nibbles of the
-        // third word and high bits on top of the first two.
+        // Four 6-bit numbers in the low bits of bytes, of the first four groups; of the last four, low bits in
+        // nibbles of the third word and high bits on top of the first two.
         bool last = part >= 4;
         u32 scales = last ? (head[3] & 0x0f0f0f0f) | (head[1] >> 2 & 0x30303030) : head[1] & 0x3f3f3f3f;
         u32 minima = last ? (head[3] >> 4 & 0x0f0f0f0f) | (head[2] >> 2 & 0x30303030) : head[2] & 0x3f3f3f3f;

@@ -1,8 +1,8 @@
-// Sums, maxima, minima and the place of the maximum, of rows. Limited by bandwidth. A row is read by one wave or one block,
-// so few long rows leave most of the device idle: 128k values take some microseconds.
+// Sums, maxima, minima and the place of the maximum, of rows. Limited by bandwidth. A row is read by one wave or one
+// block, so few long rows leave most of the device idle: 128k values take some microseconds.
 //
-// x: [rows, n], T. y: [rows], T, or u32 for the place of the maximum (the first of equals; never a NaN: a row of nothing
-// else gives 0xffffffff). Sums are made in f32.
+// x: [rows, n], T. y: [rows], T, or u32 for the place of the maximum (the first of equals; never a NaN: a row of
+// nothing else gives 0xffffffff). Sums are made in f32.
 #include "device.h"
 
 constexpr u32 BLOCK = 512;

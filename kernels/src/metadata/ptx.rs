@@ -33,7 +33,8 @@ fn kernel(text: &str) -> Result<Kernel, MetadataError> {
     })
 }
 
-/// Of `.param .u64 .ptr .align 1 name` or `.param .align 4 .b8 name[72]`. A pointer's `.align` is that of what it points to.
+/// Of `.param .u64 .ptr .align 1 name` or `.param .align 4 .b8 name[72]`. A pointer's `.align` is that of what it
+/// points to.
 fn size_and_align(param: &str) -> Option<(u32, u32)> {
     let words: Vec<&str> = param.split_whitespace().collect();
     if let Some(at) = words.iter().position(|word| *word == ".b8") {
