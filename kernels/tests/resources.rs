@@ -24,8 +24,9 @@ const EXPECTED: [(&str, &[&str]); 12] = [
 /// Element by element, as their names say.
 const WITHOUT_WIDE_LOADS: &str = "_odd";
 
-/// Waves that must fit on a SIMD at least: fewer cannot hide memory's latency.
-const FEWEST_WAVES: u32 = 4;
+/// Waves that must fit on a SIMD at least. gfx1151 needs about 130 kB under way to use its memory (215 GB/s for 600 ns);
+/// three waves on each of 80 SIMDs with a single 128-bit load each are 123 kB, and every kernel has more loads.
+const FEWEST_WAVES: u32 = 3;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/kernels.md");
 const TABLE_HEAD: &str = "| kernel | VGPR | SGPR | LDS | waves |\n|---|---|---|---|---|\n";
