@@ -4,6 +4,7 @@
 
 use crate::fault::Trap;
 use crate::memory::POISON;
+use crate::wave::{Lanes, NUM_LANES, lanes_of};
 
 /// Marks a word that more than one wave has read since the last barrier.
 const MANY: u32 = 0x3F;
@@ -64,6 +65,26 @@ impl Lds {
             }
         }
         Ok(u32::from_le_bytes(word))
+    }
+
+    /// A word for each active lane; `None` where an access is unaligned, out of bounds or a race, which reading lane by
+    /// lane then reports.
+    #[inline]
+    pub fn gather(&mut self, addresses: &Lanes, exec: u32, wave: u32) -> Option<Lanes> {
+        let me = self.epoch << EPOCH_SHIFT | (wave + 1);
+        let mut result = [0; NUM_LANES];
+        for lane in lanes_of(exec) {
+            let at = addresses[lane] as usize;
+            let word = at / 4;
+            let bytes = self.bytes.get(at..at.checked_add(4)?)?;
+            if !at.is_multiple_of(4) || self.is_race(self.writers[word], me) {
+                return None;
+            }
+            result[lane] = u32::from_le_bytes(bytes.try_into().expect("4 bytes"));
+            let is_other = self.readers[word] >> EPOCH_SHIFT == self.epoch && self.readers[word] & WAVE != me & WAVE;
+            self.readers[word] = if is_other { self.epoch << EPOCH_SHIFT | MANY } else { me };
+        }
+        Some(result)
     }
 
     /// Writes the low `LEN` bytes (1, 2 or 4) of a value.

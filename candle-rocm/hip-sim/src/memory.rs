@@ -5,6 +5,7 @@
 //! end or through a stale pointer never meets other data. Contents are atomic words, since workgroups run on threads.
 
 use crate::fault::Trap;
+use crate::wave::{Lanes, NUM_LANES};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -52,6 +53,27 @@ impl Allocation {
         }
         let high = self.words.get(index + 1).map_or(0, |word| word.load(Relaxed));
         (low >> shift) | (high << (32 - shift))
+    }
+
+    /// `N` words for each lane, from its byte offset on.
+    #[inline]
+    pub fn gather<const N: usize>(&self, offsets: &[u64; NUM_LANES]) -> [Lanes; N] {
+        let mut result = [[0; NUM_LANES]; N];
+        let is_aligned = offsets.iter().fold(0, |all, offset| all | offset).is_multiple_of(4);
+        for lane in 0..NUM_LANES {
+            if is_aligned {
+                let first = (offsets[lane] / 4) as usize;
+                let words = &self.words[first..first + N];
+                for word in 0..N {
+                    result[word][lane] = words[word].load(Relaxed);
+                }
+            } else {
+                for word in 0..N {
+                    result[word][lane] = self.word(offsets[lane] + 4 * word as u64);
+                }
+            }
+        }
+        result
     }
 
     #[inline]

@@ -47,8 +47,32 @@ pub fn square_root(x: f32) -> f32 {
     flush(x).sqrt()
 }
 
+/// In f64 and without branches, so that a loop over lanes becomes vector code; right but for rare ties of rounding.
+#[inline(always)]
 pub fn exp2(x: f32) -> f32 {
-    flush(flush(x).exp2())
+    /// Adding it leaves the nearest integer in the low bits of an f64.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    /// ln(2)^k / k!
+    const TERMS: [f64; 12] = [
+        1.0,
+        0.693_147_180_559_945_3,
+        0.240_226_506_959_100_7,
+        0.055_504_108_664_821_58,
+        0.009_618_129_107_628_477,
+        0.001_333_355_814_642_844_3,
+        1.540_353_039_338_161e-4,
+        1.525_273_380_405_984e-5,
+        1.321_548_679_014_430_9e-6,
+        1.017_808_600_923_969_9e-7,
+        7.054_911_620_801_123e-9,
+        4.445_538_271_870_812e-10,
+    ];
+    let x = f64::from(flush(x)).clamp(-1000.0, 1000.0);
+    let shifted = x + ROUND;
+    let fraction = x - (shifted - ROUND);
+    let power = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
+    let series = TERMS.iter().rev().fold(0.0, |sum: f64, term| sum.mul_add(fraction, *term));
+    flush((series * power) as f32)
 }
 
 pub fn log2(x: f32) -> f32 {

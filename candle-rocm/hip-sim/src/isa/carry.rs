@@ -11,8 +11,8 @@ use crate::wave::{Flow, NUM_LANES, Wave, lanes_of};
 pub fn build(line: &mut Line, _: &Context<'_>) -> Result<Option<Step>, String> {
     let step = match line.mnemonic.as_str() {
         "v_add_co_u32" | "v_add_co_ci_u32" => carry(line, |a, b, carry| {
-            let sum = u64::from(a) + u64::from(b) + u64::from(carry);
-            (sum as u32, sum >> 32 != 0)
+            let sum = a.wrapping_add(b).wrapping_add(carry);
+            (sum, ((a & b) | ((a | b) & !sum)) >> 31)
         }),
         "v_sub_co_u32" | "v_sub_co_ci_u32" => carry(line, borrow),
         "v_subrev_co_u32" | "v_subrev_co_ci_u32" => carry(line, |a, b, carry| borrow(b, a, carry)),
@@ -33,13 +33,14 @@ pub fn build(line: &mut Line, _: &Context<'_>) -> Result<Option<Step>, String> {
     step.map(Some)
 }
 
-fn borrow(a: u32, b: u32, carry: bool) -> (u32, bool) {
-    let subtrahend = u64::from(b) + u64::from(carry);
-    (a.wrapping_sub(subtrahend as u32), subtrahend > u64::from(a))
+/// The carry out of the highest bit follows from the highest bits of inputs and result, which needs no wider type.
+fn borrow(a: u32, b: u32, carry: u32) -> (u32, u32) {
+    let difference = a.wrapping_sub(b).wrapping_sub(carry);
+    (difference, ((!a & b) | ((!a | b) & difference)) >> 31)
 }
 
 /// `vdst, sdst, a, b[, carry in]`.
-fn carry(line: &Line, f: impl Fn(u32, u32, bool) -> (u32, bool) + Send + Sync + 'static) -> Result<Step, String> {
+fn carry(line: &Line, f: impl Fn(u32, u32, u32) -> (u32, u32) + Send + Sync + 'static) -> Result<Step, String> {
     let (target, carry_out) = (line.vector_register(0)?, line.scalar_register(1)?);
     let a = Source::new(line.operand(2)?, Kind::B32)?;
     let b = Source::new(line.operand(3)?, Kind::B32)?;
@@ -50,9 +51,9 @@ fn carry(line: &Line, f: impl Fn(u32, u32, bool) -> (u32, bool) + Send + Sync + 
         let carry_in = carry_in.map_or(0, |register| wave.sgprs[register]);
         let mut carries = 0;
         for lane in 0..NUM_LANES {
-            let (value, carry) = f(a[lane], b[lane], carry_in >> lane & 1 == 1);
+            let (value, carry) = f(a[lane], b[lane], carry_in >> lane & 1);
             out[lane] = value;
-            carries |= u32::from(carry) << lane;
+            carries |= carry << lane;
         }
         wave.write(target, &out);
         wave.set_scalar(carry_out, carries & wave.exec());

@@ -31,6 +31,10 @@ impl Dpp {
     /// The permuted values, and the lanes that are written.
     pub fn apply(&self, values: &Lanes, exec: u32) -> (Lanes, u32) {
         let readable = if self.reads_inactive { u32::MAX } else { exec };
+        if readable == u32::MAX && self.in_row == u32::MAX {
+            let result = std::array::from_fn(|lane| values[usize::from(self.source[lane]) % NUM_LANES]);
+            return (result, exec & self.enabled);
+        }
         let mut result = [0; NUM_LANES];
         let mut found = 0;
         for (lane, out) in result.iter_mut().enumerate() {

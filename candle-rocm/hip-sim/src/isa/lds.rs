@@ -5,7 +5,7 @@ use super::operands::{Kind, Source};
 use super::{Context, Outcome, Step};
 use crate::asm::{Line, parse_integer};
 use crate::fault::Trap;
-use crate::wave::{Flow, NUM_LANES, Wave, lanes_of};
+use crate::wave::{Flow, Lanes, NUM_LANES, Wave, lanes_of};
 use crate::workgroup::Workgroup;
 
 pub fn build(line: &mut Line, _: &Context<'_>) -> Result<Option<Step>, String> {
@@ -94,11 +94,41 @@ fn write(
     }
 }
 
+/// Words for all active lanes at once. `false` where that is not possible; lane by lane then says why.
+fn read_words(
+    wave: &mut Wave,
+    group: &mut Workgroup<'_>,
+    addresses: &Lanes,
+    offset: u32,
+    target: usize,
+    transfer: Transfer,
+) -> bool {
+    let Transfer::Words(count) = transfer else { return false };
+    let exec = wave.exec();
+    let first = exec.trailing_zeros() as usize % NUM_LANES;
+    // All lanes often read the same address: then one does.
+    let differing = (0..NUM_LANES)
+        .fold(0, |all, lane| all | ((addresses[lane] ^ addresses[first]) & 0u32.wrapping_sub(exec >> lane & 1)));
+    let readers = if differing == 0 { exec & (1 << first) } else { exec };
+    for word in 0..count as u32 {
+        let places = addresses.map(|address| address.wrapping_add(offset + 4 * word));
+        let Some(mut values) = group.lds.gather(&places, readers, wave.index) else { return false };
+        if differing == 0 {
+            values = [values[first]; NUM_LANES];
+        }
+        wave.write_masked(target + word as usize, &values, exec);
+    }
+    true
+}
+
 fn load(line: &mut Line, transfer: Transfer) -> Result<Step, String> {
     let (target, address) = (line.vector_register(0)?, line.vector_register(1)?);
     let offset = line.take_number("offset")? as u32;
     Ok(Box::new(move |wave, group| {
         let addresses = wave.vgprs[address];
+        if read_words(wave, group, &addresses, offset, target, transfer) {
+            return Ok(Flow::Next);
+        }
         for lane in lanes_of(wave.exec()) {
             read(wave, group, addresses[lane].wrapping_add(offset), target, transfer, lane)?;
         }
@@ -127,9 +157,12 @@ fn load_pair(line: &mut Line, transfer: Transfer, unit: u32) -> Result<Step, Str
     let next = target + transfer.num_bytes() / 4;
     Ok(Box::new(move |wave, group| {
         let addresses = wave.vgprs[address];
-        for lane in lanes_of(wave.exec()) {
-            read(wave, group, addresses[lane].wrapping_add(first), target, transfer, lane)?;
-            read(wave, group, addresses[lane].wrapping_add(second), next, transfer, lane)?;
+        for (offset, target) in [(first, target), (second, next)] {
+            if !read_words(wave, group, &addresses, offset, target, transfer) {
+                for lane in lanes_of(wave.exec()) {
+                    read(wave, group, addresses[lane].wrapping_add(offset), target, transfer, lane)?;
+                }
+            }
         }
         Ok(Flow::Next)
     }))

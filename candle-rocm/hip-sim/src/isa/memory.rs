@@ -6,7 +6,7 @@ use super::{Context, Outcome, Step};
 use crate::asm::{Line, NULL, Place};
 use crate::fault::Trap;
 use crate::memory::Allocation;
-use crate::wave::{FULL, Flow, NUM_LANES, Wave, lanes_of};
+use crate::wave::{Flow, NUM_LANES, Wave, lanes_of};
 use crate::workgroup::Workgroup;
 use half::{bf16, f16};
 use std::sync::Mutex;
@@ -183,22 +183,35 @@ fn load(line: &mut Line, space: Space, transfer: Transfer) -> Result<Step, Strin
     })
 }
 
-/// The allocation that holds the accesses of all active lanes, if one does, with the lanes' offsets in it.
+/// Accesses of a wave that all lie in one allocation.
+struct Common<'a> {
+    allocation: &'a Allocation,
+    /// Each lane's byte offset in the allocation; 0 for inactive lanes.
+    offsets: [u64; NUM_LANES],
+}
+
+/// Checks all active lanes, of which there is one at least, against the allocation that the first one hits.
 #[inline]
 fn common_allocation<'a>(
     wave: &mut Wave,
     group: &'a Workgroup<'_>,
     addresses: &[u64; NUM_LANES],
     len: u64,
-) -> Option<&'a Allocation> {
+) -> Option<Common<'a>> {
     let exec = wave.exec();
-    let (mut low, mut high) = (u64::MAX, 0);
+    let first = addresses[exec.trailing_zeros() as usize];
+    let allocation = group.memory.find(first, len, &mut wave.last_allocation)?;
+    let last_offset = allocation.size - len;
+    let mut offsets = [0; NUM_LANES];
+    let mut outside = 0;
     for lane in 0..NUM_LANES {
-        let is_active = exec >> lane & 1 == 1;
-        low = low.min(if is_active { addresses[lane] } else { u64::MAX });
-        high = high.max(if is_active { addresses[lane] } else { 0 });
+        let active = 0u64.wrapping_sub(u64::from(exec >> lane & 1));
+        let offset = addresses[lane].wrapping_sub(allocation.base) & active;
+        // One of the two has its highest bit set where the offset is negative or too large.
+        outside |= offset | last_offset.wrapping_sub(offset);
+        offsets[lane] = offset;
     }
-    group.memory.find(low, (high - low).checked_add(len)?, &mut wave.last_allocation)
+    (outside >> 63 == 0).then_some(Common { allocation, offsets })
 }
 
 /// The allocation that one lane's access lies in, or the message that none does.
@@ -222,32 +235,20 @@ fn load_words<const N: usize>(wave: &mut Wave, group: &Workgroup<'_>, address: &
         return Ok(Flow::Next);
     }
     let addresses = address.lanes(wave);
+    let mut words = [[0; NUM_LANES]; N];
     match common_allocation(wave, group, &addresses, 4 * N as u64) {
-        Some(allocation) if exec == FULL => {
-            for word in 0..N {
-                let register = &mut wave.vgprs[target + word];
-                for lane in 0..NUM_LANES {
-                    register[lane] = allocation.word(addresses[lane] - allocation.base + 4 * word as u64);
-                }
-            }
-        }
-        Some(allocation) => {
-            for lane in lanes_of(exec) {
-                for word in 0..N {
-                    wave.vgprs[target + word][lane] =
-                        allocation.word(addresses[lane] - allocation.base + 4 * word as u64);
-                }
-            }
-        }
+        Some(common) => words = common.allocation.gather(&common.offsets),
         None => {
             for lane in lanes_of(exec) {
                 let allocation = allocation_of(wave, group, "reads", addresses[lane], 4 * N as u64, lane)?;
                 for word in 0..N {
-                    wave.vgprs[target + word][lane] =
-                        allocation.word(addresses[lane] - allocation.base + 4 * word as u64);
+                    words[word][lane] = allocation.word(addresses[lane] - allocation.base + 4 * word as u64);
                 }
             }
         }
+    }
+    for word in 0..N {
+        wave.write_masked(target + word, &words[word], exec);
     }
     Ok(Flow::Next)
 }
@@ -259,15 +260,20 @@ fn load_parts(wave: &mut Wave, group: &Workgroup<'_>, address: &Address, target:
     }
     let addresses = address.lanes(wave);
     let len = transfer.num_bytes() as u64;
-    let common = common_allocation(wave, group, &addresses, len);
-    for lane in lanes_of(exec) {
-        let allocation = match common {
-            Some(allocation) => allocation,
-            None => allocation_of(wave, group, "reads", addresses[lane], len, lane)?,
-        };
-        let register = &mut wave.vgprs[target][lane];
-        *register = transfer.merge(*register, allocation.word(addresses[lane] - allocation.base));
+    let mut merged = [0; NUM_LANES];
+    match common_allocation(wave, group, &addresses, len) {
+        Some(common) => [merged] = common.allocation.gather(&common.offsets),
+        None => {
+            for lane in lanes_of(exec) {
+                let allocation = allocation_of(wave, group, "reads", addresses[lane], len, lane)?;
+                merged[lane] = allocation.word(addresses[lane] - allocation.base);
+            }
+        }
     }
+    for lane in 0..NUM_LANES {
+        merged[lane] = transfer.merge(wave.vgprs[target][lane], merged[lane]);
+    }
+    wave.write_masked(target, &merged, exec);
     Ok(Flow::Next)
 }
 
@@ -377,8 +383,8 @@ fn store_words(wave: &mut Wave, group: &Workgroup<'_>, address: &Address, source
     let len = 4 * count as u64;
     let common = common_allocation(wave, group, &addresses, len);
     for lane in lanes_of(exec) {
-        let allocation = match common {
-            Some(allocation) => allocation,
+        let allocation = match &common {
+            Some(Common { allocation, .. }) => allocation,
             None => allocation_of(wave, group, "writes", addresses[lane], len, lane)?,
         };
         for word in 0..count {
@@ -405,8 +411,8 @@ fn store_parts(
     let mut lane = 0;
     while lane < NUM_LANES {
         if exec >> lane & 1 == 1 {
-            let allocation = match common {
-                Some(allocation) => allocation,
+            let allocation = match &common {
+                Some(Common { allocation, .. }) => allocation,
                 None => allocation_of(wave, group, "writes", addresses[lane], len, lane)?,
             };
             let offset = addresses[lane] - allocation.base;
