@@ -106,12 +106,12 @@ impl Dispatch {
         }
     }
 
-    /// The arguments in memory: the explicit ones, then those that the runtime adds.
     /// Runtimes place arguments in whole cache lines, and compilers rely on it: they load three words as four.
     fn kernarg_bytes(&self) -> usize {
         self.kernel.metadata.kernarg_size.max(1).next_multiple_of(64)
     }
 
+    /// The arguments in memory: the explicit ones, then those that the runtime adds.
     fn kernarg(&self, base: u64) -> Allocation {
         let mut bytes = vec![0; self.kernarg_bytes()];
         bytes[..self.arguments.len()].copy_from_slice(&self.arguments);
