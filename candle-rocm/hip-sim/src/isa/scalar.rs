@@ -230,8 +230,8 @@ fn integer(line: &mut Line) -> Result<Option<Step>, String> {
             with_flag((a.wrapping_sub(subtrahend as u32), subtrahend > u64::from(a)), scc)
         }),
         "s_mul_i32" => two(line, |a: u32, b: u32, _| a.wrapping_mul(b)),
-        "s_mul_hi_u32" => two(line, |a: u32, b: u32, _| (u64::from(a) * u64::from(b) >> 32) as u32),
-        "s_mul_hi_i32" => two(line, |a: i32, b: i32, _| (i64::from(a) * i64::from(b) >> 32) as i32),
+        "s_mul_hi_u32" => two(line, |a: u32, b: u32, _| ((u64::from(a) * u64::from(b)) >> 32) as u32),
+        "s_mul_hi_i32" => two(line, |a: i32, b: i32, _| ((i64::from(a) * i64::from(b)) >> 32) as i32),
         "s_abs_i32" => one(line, |a: i32, scc| nonzero(a.wrapping_abs(), scc)),
         "s_absdiff_i32" => two_nonzero(line, |a: i32, b: i32| a.wrapping_sub(b).wrapping_abs()),
         "s_min_u32" => two(line, |a: u32, b: u32, scc| with_flag((a.min(b), a < b), scc)),

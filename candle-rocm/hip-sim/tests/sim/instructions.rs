@@ -181,8 +181,8 @@ fn integers_wrap_and_shifts_use_five_bits() {
     check_integer("v_sub_nc_u32 v10, v1, v2", |a, b, _| a.wrapping_sub(b));
     check_integer("v_subrev_nc_u32 v10, v1, v2", |a, b, _| b.wrapping_sub(a));
     check_integer("v_mul_lo_u32 v10, v1, v2", |a, b, _| a.wrapping_mul(b));
-    check_integer("v_mul_hi_u32 v10, v1, v2", |a, b, _| (u128::from(a) * u128::from(b) >> 32) as u32);
-    check_integer("v_mul_hi_i32 v10, v1, v2", |a, b, _| (i128::from(a as i32) * i128::from(b as i32) >> 32) as u32);
+    check_integer("v_mul_hi_u32 v10, v1, v2", |a, b, _| ((u128::from(a) * u128::from(b)) >> 32) as u32);
+    check_integer("v_mul_hi_i32 v10, v1, v2", |a, b, _| ((i128::from(a as i32) * i128::from(b as i32)) >> 32) as u32);
     check_integer("v_mad_u32_u24 v10, v1, v2, v3", |a, b, c| {
         (a & 0xFF_FFFF).wrapping_mul(b & 0xFF_FFFF).wrapping_add(c)
     });

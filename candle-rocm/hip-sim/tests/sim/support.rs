@@ -185,6 +185,7 @@ test:
   .amdhsa_next_free_sgpr 96
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
   .amdhsa_wavefront_size32 1
+  .amdhsa_float_denorm_mode_32 3
   .amdhsa_group_segment_fixed_size 1024
 .end_amdhsa_kernel
 .amdgpu_metadata
