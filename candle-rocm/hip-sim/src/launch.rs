@@ -36,7 +36,7 @@ impl Dispatch {
         options: &Options,
         pool: &ThreadPool,
     ) -> Result<u64, Box<Fault>> {
-        let kernarg = self.kernarg(memory.reserve(self.kernel.metadata.kernarg_size.max(4) as u64));
+        let kernarg = self.kernarg(memory.reserve(self.kernarg_bytes() as u64));
         let packet = self.packet(memory.reserve(PACKET_BYTES as u64), kernarg.base);
         let (kernarg_address, dispatch) = (kernarg.base, packet.base);
         let snapshot = memory.snapshot([kernarg, packet]);
@@ -106,9 +106,14 @@ impl Dispatch {
         }
     }
 
+    /// Runtimes place arguments in whole cache lines, and compilers rely on it: they load three words as four.
+    fn kernarg_bytes(&self) -> usize {
+        self.kernel.metadata.kernarg_size.max(1).next_multiple_of(64)
+    }
+
     /// The arguments in memory: the explicit ones, then those that the runtime adds.
     fn kernarg(&self, base: u64) -> Allocation {
-        let mut bytes = vec![0; self.kernel.metadata.kernarg_size.max(4)];
+        let mut bytes = vec![0; self.kernarg_bytes()];
         bytes[..self.arguments.len()].copy_from_slice(&self.arguments);
         for argument in self.kernel.metadata.arguments.iter().filter(|argument| argument.is_hidden()) {
             let value = self.hidden_value(&argument.kind).to_le_bytes();
