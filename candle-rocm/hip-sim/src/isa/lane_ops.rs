@@ -6,12 +6,14 @@ use super::values::Value;
 use crate::wave::{Lanes, NUM_LANES};
 use half::f16;
 
+pub type LaneFunction = Box<dyn Fn(&[&Lanes; 3], &mut Lanes) + Send + Sync>;
+
 /// A function of one lane's inputs, applied to all 32.
 pub struct LaneOp {
     pub sources: Vec<Kind>,
     pub result: Kind,
     /// Inputs that are not used are empty.
-    pub run: Box<dyn Fn(&[&Lanes; 3], &mut Lanes) + Send + Sync>,
+    pub run: LaneFunction,
 }
 
 fn one<A: Value, R: Value>(f: impl Fn(A) -> R + Send + Sync + 'static) -> LaneOp {

@@ -9,6 +9,7 @@ use super::{Context, Step};
 use crate::asm::{EXEC, Line};
 use crate::wave::{Flow, Wave};
 use half::f16;
+use std::cmp::Ordering;
 
 pub fn build(line: &mut Line, _: &Context<'_>) -> Result<Option<Step>, String> {
     if line.mnemonic.starts_with("v_s_") {
@@ -282,8 +283,7 @@ fn float(line: &mut Line) -> Result<Option<Step>, String> {
         "s_max_f32" | "s_max_num_f32" => two(line, |a: f32, b: f32, _| max_num(a, b)),
         "s_min_f32" | "s_min_num_f32" => two(line, |a: f32, b: f32, _| min_num(a, b)),
         "s_fmac_f32" => accumulate(line),
-        "s_fmaak_f32" => three_floats(line, |a, b, k| a.mul_add(b, k)),
-        "s_fmamk_f32" => three_floats(line, |a, k, b| a.mul_add(k, b)),
+        "s_fmaak_f32" | "s_fmamk_f32" => three_floats(line, f32::mul_add),
         "s_ceil_f32" => one(line, |a: f32, _| a.ceil()),
         "s_floor_f32" => one(line, |a: f32, _| a.floor()),
         "s_trunc_f32" => one(line, |a: f32, _| a.trunc()),
@@ -415,7 +415,7 @@ fn ordered<T: WideValue + Ord + 'static>(line: &Line, relation: &str) -> Result<
 fn partly_ordered<T: WideValue + PartialOrd + 'static>(line: &Line, relation: &str) -> Result<Option<Step>, String> {
     match relation {
         "eq" => test(line, |a: T, b: T| a == b),
-        "lg" => test(line, |a: T, b: T| a < b || a > b),
+        "lg" => test(line, |a: T, b: T| a.partial_cmp(&b).is_some_and(Ordering::is_ne)),
         "lt" => test(line, |a: T, b: T| a < b),
         "le" => test(line, |a: T, b: T| a <= b),
         "gt" => test(line, |a: T, b: T| a > b),
@@ -427,7 +427,7 @@ fn partly_ordered<T: WideValue + PartialOrd + 'static>(line: &Line, relation: &s
         "nle" => test(line, |a: T, b: T| !(a <= b)),
         "ngt" => test(line, |a: T, b: T| !(a > b)),
         "nge" => test(line, |a: T, b: T| !(a >= b)),
-        "nlg" => test(line, |a: T, b: T| !(a < b || a > b)),
+        "nlg" => test(line, |a: T, b: T| a.partial_cmp(&b).is_none_or(Ordering::is_eq)),
         _ => Ok(None),
     }
 }

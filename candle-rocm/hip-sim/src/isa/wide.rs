@@ -7,10 +7,12 @@ use super::{Context, Step};
 use crate::asm::Line;
 use crate::wave::{Flow, NUM_LANES, Wave};
 
+type WideFunction = Box<dyn Fn(&[WideLanes; 3], &mut WideLanes) + Send + Sync>;
+
 struct WideOp {
     sources: Vec<Kind>,
     result: Kind,
-    run: Box<dyn Fn(&[WideLanes; 3], &mut WideLanes) + Send + Sync>,
+    run: WideFunction,
 }
 
 fn one<A: WideValue, R: WideValue>(f: impl Fn(A) -> R + Send + Sync + 'static) -> WideOp {
