@@ -8,7 +8,6 @@ mod support;
 
 use amdhip64::api::{hipDeviceSynchronize, hipSimInstructions};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use std::hint::black_box;
 use support::{Argument, Gpu, compile};
 
 /// Measures a launch; its throughput is in wave instructions.
@@ -38,7 +37,7 @@ fn measure(
     let mut group = criterion.benchmark_group(&gpu.target);
     group.throughput(Throughput::Elements(count() - before));
     group.sample_size(10);
-    group.bench_function(kernel, |bencher| bencher.iter(|| black_box(run())));
+    group.bench_function(kernel, |bencher| bencher.iter(&run));
     group.finish();
 }
 

@@ -207,7 +207,7 @@ fn relocations(file: &ElfFile64<'_, Endianness>) -> Result<Vec<(u64, u64)>, Stri
         };
         match r_type.0 {
             R_AMDGPU_ABS64 | R_AMDGPU_RELATIVE64 => {
-                places.push((offset, symbol.wrapping_add_signed(relocation.addend())))
+                places.push((offset, symbol.wrapping_add_signed(relocation.addend())));
             }
             _ => return Err(format!("relocation of type {}", r_type.0)),
         }

@@ -71,7 +71,7 @@ impl Dispatch {
             match result {
                 Ok(count) => executed += count,
                 Err(fault) if first_fault.as_ref().is_none_or(|(index, _)| fault.0 < *index) => {
-                    first_fault = Some(fault)
+                    first_fault = Some(fault);
                 }
                 Err(_) => {}
             }

@@ -1,6 +1,6 @@
 //! What is at a device address? Allocations, their contents, and the checks of every access to them.
 //!
-//! Device addresses have bit 47 set, so no host pointer is one: a kernel that reads host memory, and a host that reads
+//! Device addresses have their upper bits set, so no host pointer is one: a kernel that reads host memory, and a host that reads
 //! device memory, both fail at once. Addresses are never used twice and allocations stand apart, so an access past the
 //! end or through a stale pointer never meets other data. Contents are atomic words, since workgroups run on threads.
 
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// A NaN as f32, and as f16 and bf16 in both halves; far outside any array as an index.
 pub const POISON: u32 = 0xFFC1_FFC1;
 
-const FIRST_ADDRESS: u64 = 0x9000_0000_0000;
+/// Bit 47 and all above: instructions may extend the sign of an address's 48 bits, and no host pointer looks like this.
+const FIRST_ADDRESS: u64 = 0xFFFF_9000_0000_0000;
 const ALIGNMENT: u64 = 256;
 /// Between allocations, so that an index that is off by a few rows hits nothing.
 const GAP: u64 = 1 << 16;

@@ -64,7 +64,7 @@ pub unsafe extern "C" fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, _
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn hipHostFree(pointer: *mut c_void) -> c_int {
+pub unsafe extern "C" fn hipHostFree(pointer: *mut c_void) -> c_int {
     call(|simulator| {
         if pointer.is_null() {
             return Ok(());

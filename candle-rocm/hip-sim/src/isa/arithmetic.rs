@@ -55,14 +55,14 @@ pub fn exp2(x: f32) -> f32 {
     /// ln(2)^k / k!
     const TERMS: [f64; 12] = [
         1.0,
-        0.693_147_180_559_945_3,
+        std::f64::consts::LN_2,
         0.240_226_506_959_100_7,
         0.055_504_108_664_821_58,
         0.009_618_129_107_628_477,
         0.001_333_355_814_642_844_3,
         1.540_353_039_338_161e-4,
         1.525_273_380_405_984e-5,
-        1.321_548_679_014_430_9e-6,
+        1.321_548_679_014_431e-6,
         1.017_808_600_923_969_9e-7,
         7.054_911_620_801_123e-9,
         4.445_538_271_870_812e-10,
@@ -210,6 +210,10 @@ macro_rules! division_steps {
                 signed(<$type>::INFINITY)
             } else if numerator == 0.0 || denominator.is_infinite() {
                 signed(0.0)
+            } else if quotient.is_nan() {
+                // The steps before have overflowed; the exponents say which way.
+                let exponent = |x: $type| x.to_bits() >> $bits & $mask;
+                signed(if exponent(numerator) > exponent(denominator) { <$type>::INFINITY } else { 0.0 })
             } else {
                 signed(quotient.abs())
             }

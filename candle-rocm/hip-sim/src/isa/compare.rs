@@ -7,6 +7,7 @@ use super::{Context, Step};
 use crate::asm::{EXEC, Line};
 use crate::wave::{Flow, Lanes, NUM_LANES, Wave};
 use half::f16;
+use std::cmp::Ordering;
 
 type Predicate = Box<dyn Fn(&Lanes, &Lanes) -> u32 + Send + Sync>;
 type WidePredicate = Box<dyn Fn(&[u64; NUM_LANES], &[u64; NUM_LANES]) -> u32 + Send + Sync>;
@@ -111,7 +112,7 @@ fn float_relation<T: Value + PartialOrd + 'static>(relation: &str) -> Option<Pre
         "le" => mask(|a: T, b: T| a <= b),
         "gt" => mask(|a: T, b: T| a > b),
         "ge" => mask(|a: T, b: T| a >= b),
-        "lg" => mask(|a: T, b: T| a < b || a > b),
+        "lg" => mask(|a: T, b: T| a.partial_cmp(&b).is_some_and(Ordering::is_ne)),
         "o" => mask(|a: T, b: T| a.partial_cmp(&b).is_some()),
         "u" => mask(|a: T, b: T| a.partial_cmp(&b).is_none()),
         "neq" => mask(|a: T, b: T| a != b),
@@ -119,7 +120,7 @@ fn float_relation<T: Value + PartialOrd + 'static>(relation: &str) -> Option<Pre
         "nle" => mask(|a: T, b: T| !(a <= b)),
         "ngt" => mask(|a: T, b: T| !(a > b)),
         "nge" => mask(|a: T, b: T| !(a >= b)),
-        "nlg" => mask(|a: T, b: T| !(a < b || a > b)),
+        "nlg" => mask(|a: T, b: T| a.partial_cmp(&b).is_none_or(Ordering::is_eq)),
         _ => return None,
     })
 }
@@ -174,14 +175,14 @@ fn wide_relation<T: WideValue + PartialOrd + 'static>(relation: &str) -> Option<
         "le" => wide_mask(|a: T, b: T| a <= b),
         "gt" => wide_mask(|a: T, b: T| a > b),
         "ge" => wide_mask(|a: T, b: T| a >= b),
-        "lg" => wide_mask(|a: T, b: T| a < b || a > b),
+        "lg" => wide_mask(|a: T, b: T| a.partial_cmp(&b).is_some_and(Ordering::is_ne)),
         "o" => wide_mask(|a: T, b: T| a.partial_cmp(&b).is_some()),
         "u" => wide_mask(|a: T, b: T| a.partial_cmp(&b).is_none()),
         "nlt" => wide_mask(|a: T, b: T| !(a < b)),
         "nle" => wide_mask(|a: T, b: T| !(a <= b)),
         "ngt" => wide_mask(|a: T, b: T| !(a > b)),
         "nge" => wide_mask(|a: T, b: T| !(a >= b)),
-        "nlg" => wide_mask(|a: T, b: T| !(a < b || a > b)),
+        "nlg" => wide_mask(|a: T, b: T| a.partial_cmp(&b).is_none_or(Ordering::is_eq)),
         _ => return None,
     })
 }

@@ -135,7 +135,7 @@ fn set_register(line: &Line) -> Result<Step, String> {
         _ => (hardware_register(register).ok_or_else(refused)?, parse_integer(value.trim()).ok_or_else(refused)?),
     };
     match register {
-        ("HW_REG_MODE", 4, 2) | ("HW_REG_WAVE_MODE", 4, 2) => {
+        ("HW_REG_MODE" | "HW_REG_WAVE_MODE", 4, 2) => {
             let flushed = value == 0;
             Ok(Box::new(move |wave, _| {
                 wave.flush.f32 = flushed;

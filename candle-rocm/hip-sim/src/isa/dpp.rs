@@ -76,9 +76,12 @@ fn take_pattern(line: &mut Line) -> Result<Option<Pattern>, String> {
     Ok(None)
 }
 
-/// For each pattern within a row of 16 the lane that lane `i` reads.
+/// The lane within a row of 16 that a lane reads, from its own number there and the pattern's amount.
+type RowPattern = fn(usize, usize) -> Option<usize>;
+
+/// Patterns within a row of 16, for lane `i`.
 #[rustfmt::skip]
-const ROW_PATTERNS: [(&str, fn(usize, usize) -> Option<usize>); 5] = [
+const ROW_PATTERNS: [(&str, RowPattern); 5] = [
     ("row_shl",   |i, n| Some(i + n).filter(|source| *source < 16)),
     ("row_shr",   |i, n| i.checked_sub(n)),
     ("row_ror",   |i, n| Some((i + 16 - n) % 16)),

@@ -6,12 +6,14 @@ use super::values::Value;
 use crate::wave::{Lanes, NUM_LANES};
 use half::f16;
 
+pub type LaneFunction = Box<dyn Fn(&[&Lanes; 3], &mut Lanes) + Send + Sync>;
+
 /// A function of one lane's inputs, applied to all 32.
 pub struct LaneOp {
     pub sources: Vec<Kind>,
     pub result: Kind,
     /// Inputs that are not used are empty.
-    pub run: Box<dyn Fn(&[&Lanes; 3], &mut Lanes) + Send + Sync>,
+    pub run: LaneFunction,
 }
 
 fn one<A: Value, R: Value>(f: impl Fn(A) -> R + Send + Sync + 'static) -> LaneOp {
@@ -62,7 +64,7 @@ fn float32(name: &str) -> Option<LaneOp> {
         "v_mul_dx9_zero_f32" | "v_mul_legacy_f32" => {
             two(|a: f32, b: f32| if a == 0.0 || b == 0.0 { 0.0 } else { a * b })
         }
-        "v_fma_f32" | "v_fmac_f32" | "v_fmaak_f32" | "v_fmamk_f32" => three(|a: f32, b: f32, c: f32| a.mul_add(b, c)),
+        "v_fma_f32" | "v_fmac_f32" | "v_fmaak_f32" | "v_fmamk_f32" => three(f32::mul_add),
         "v_max_f32" | "v_max_num_f32" => two(max_num),
         "v_min_f32" | "v_min_num_f32" => two(min_num),
         "v_maximum_f32" => two(maximum),
@@ -175,8 +177,8 @@ fn conversion(name: &str) -> Option<LaneOp> {
         "v_cvt_f16_i16" => one(|a: i16| f16::from_f32(f32::from(a))),
         "v_cvt_u16_f16" => one(|a: f16| a.to_f32() as u16),
         "v_cvt_i16_f16" => one(|a: f16| a.to_f32() as i16),
-        "v_cvt_i32_i16" => one(|a: i16| i32::from(a)),
-        "v_cvt_u32_u16" => one(|a: u16| u32::from(a)),
+        "v_cvt_i32_i16" => one(<i32 as From<i16>>::from),
+        "v_cvt_u32_u16" => one(<u32 as From<u16>>::from),
         "v_cvt_pk_rtz_f16_f32" | "v_cvt_pkrtz_f16_f32" => {
             two(|a: f32, b: f32| pack(to_f16_towards_zero(a), to_f16_towards_zero(b)))
         }
@@ -259,16 +261,16 @@ fn integer32(name: &str) -> Option<LaneOp> {
         "v_sub_nc_u32" | "v_sub_nc_i32" => two(u32::wrapping_sub),
         "v_subrev_nc_u32" => two(|a: u32, b: u32| b.wrapping_sub(a)),
         "v_mul_lo_u32" => two(u32::wrapping_mul),
-        "v_mul_hi_u32" => two(|a: u32, b: u32| (u64::from(a) * u64::from(b) >> 32) as u32),
+        "v_mul_hi_u32" => two(|a: u32, b: u32| ((u64::from(a) * u64::from(b)) >> 32) as u32),
         "v_mul_hi_i32" => two(|a: i32, b: i32| mul_high(i64::from(a), i64::from(b))),
         "v_add3_u32" => three(|a: u32, b: u32, c: u32| a.wrapping_add(b).wrapping_add(c)),
         "v_lshl_add_u32" => three(|a: u32, b: u32, c: u32| (a << (b & 31)).wrapping_add(c)),
         "v_add_lshl_u32" => three(|a: u32, b: u32, c: u32| a.wrapping_add(b) << (c & 31)),
         "v_xad_u32" => three(|a: u32, b: u32, c: u32| (a ^ b).wrapping_add(c)),
-        "v_max_u32" => two(|a: u32, b: u32| a.max(b)),
-        "v_min_u32" => two(|a: u32, b: u32| a.min(b)),
-        "v_max_i32" => two(|a: i32, b: i32| a.max(b)),
-        "v_min_i32" => two(|a: i32, b: i32| a.min(b)),
+        "v_max_u32" => two(<u32 as Ord>::max),
+        "v_min_u32" => two(<u32 as Ord>::min),
+        "v_max_i32" => two(<i32 as Ord>::max),
+        "v_min_i32" => two(<i32 as Ord>::min),
         "v_max3_u32" => three(|a: u32, b: u32, c: u32| a.max(b).max(c)),
         "v_min3_u32" => three(|a: u32, b: u32, c: u32| a.min(b).min(c)),
         "v_max3_i32" => three(|a: i32, b: i32, c: i32| a.max(b).max(c)),
@@ -309,7 +311,7 @@ fn integer24(name: &str) -> Option<LaneOp> {
     Some(match name {
         "v_mul_u32_u24" => two(|a: u32, b: u32| low24(a).wrapping_mul(low24(b))),
         "v_mul_i32_i24" => two(|a: u32, b: u32| signed24(a).wrapping_mul(signed24(b))),
-        "v_mul_hi_u32_u24" => two(|a: u32, b: u32| (u64::from(low24(a)) * u64::from(low24(b)) >> 32) as u32),
+        "v_mul_hi_u32_u24" => two(|a: u32, b: u32| ((u64::from(low24(a)) * u64::from(low24(b))) >> 32) as u32),
         "v_mul_hi_i32_i24" => two(|a: u32, b: u32| mul_high(i64::from(signed24(a)), i64::from(signed24(b)))),
         "v_mad_u32_u24" => three(|a: u32, b: u32, c: u32| low24(a).wrapping_mul(low24(b)).wrapping_add(c)),
         "v_mad_i32_i24" => three(|a: u32, b: u32, c: i32| signed24(a).wrapping_mul(signed24(b)).wrapping_add(c)),
@@ -333,10 +335,10 @@ fn integer16(name: &str) -> Option<LaneOp> {
         "v_xor_b16" => two(|a: u16, b: u16| a ^ b),
         "v_not_b16" => one(|a: u16| !a),
         "v_mov_b16" => one(|a: u16| a),
-        "v_max_u16" => two(|a: u16, b: u16| a.max(b)),
-        "v_min_u16" => two(|a: u16, b: u16| a.min(b)),
-        "v_max_i16" => two(|a: i16, b: i16| a.max(b)),
-        "v_min_i16" => two(|a: i16, b: i16| a.min(b)),
+        "v_max_u16" => two(<u16 as Ord>::max),
+        "v_min_u16" => two(<u16 as Ord>::min),
+        "v_max_i16" => two(<i16 as Ord>::max),
+        "v_min_i16" => two(<i16 as Ord>::min),
         _ => return None,
     })
 }

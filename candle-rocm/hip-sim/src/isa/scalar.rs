@@ -9,6 +9,7 @@ use super::{Context, Step};
 use crate::asm::{EXEC, Line};
 use crate::wave::{Flow, Wave};
 use half::f16;
+use std::cmp::Ordering;
 
 pub fn build(line: &mut Line, _: &Context<'_>) -> Result<Option<Step>, String> {
     if line.mnemonic.starts_with("v_s_") {
@@ -230,8 +231,8 @@ fn integer(line: &mut Line) -> Result<Option<Step>, String> {
             with_flag((a.wrapping_sub(subtrahend as u32), subtrahend > u64::from(a)), scc)
         }),
         "s_mul_i32" => two(line, |a: u32, b: u32, _| a.wrapping_mul(b)),
-        "s_mul_hi_u32" => two(line, |a: u32, b: u32, _| (u64::from(a) * u64::from(b) >> 32) as u32),
-        "s_mul_hi_i32" => two(line, |a: i32, b: i32, _| (i64::from(a) * i64::from(b) >> 32) as i32),
+        "s_mul_hi_u32" => two(line, |a: u32, b: u32, _| ((u64::from(a) * u64::from(b)) >> 32) as u32),
+        "s_mul_hi_i32" => two(line, |a: i32, b: i32, _| ((i64::from(a) * i64::from(b)) >> 32) as i32),
         "s_abs_i32" => one(line, |a: i32, scc| nonzero(a.wrapping_abs(), scc)),
         "s_absdiff_i32" => two_nonzero(line, |a: i32, b: i32| a.wrapping_sub(b).wrapping_abs()),
         "s_min_u32" => two(line, |a: u32, b: u32, scc| with_flag((a.min(b), a < b), scc)),
@@ -282,8 +283,7 @@ fn float(line: &mut Line) -> Result<Option<Step>, String> {
         "s_max_f32" | "s_max_num_f32" => two(line, |a: f32, b: f32, _| max_num(a, b)),
         "s_min_f32" | "s_min_num_f32" => two(line, |a: f32, b: f32, _| min_num(a, b)),
         "s_fmac_f32" => accumulate(line),
-        "s_fmaak_f32" => three_floats(line, |a, b, k| a.mul_add(b, k)),
-        "s_fmamk_f32" => three_floats(line, |a, k, b| a.mul_add(k, b)),
+        "s_fmaak_f32" | "s_fmamk_f32" => three_floats(line, f32::mul_add),
         "s_ceil_f32" => one(line, |a: f32, _| a.ceil()),
         "s_floor_f32" => one(line, |a: f32, _| a.floor()),
         "s_trunc_f32" => one(line, |a: f32, _| a.trunc()),
@@ -415,7 +415,7 @@ fn ordered<T: WideValue + Ord + 'static>(line: &Line, relation: &str) -> Result<
 fn partly_ordered<T: WideValue + PartialOrd + 'static>(line: &Line, relation: &str) -> Result<Option<Step>, String> {
     match relation {
         "eq" => test(line, |a: T, b: T| a == b),
-        "lg" => test(line, |a: T, b: T| a < b || a > b),
+        "lg" => test(line, |a: T, b: T| a.partial_cmp(&b).is_some_and(Ordering::is_ne)),
         "lt" => test(line, |a: T, b: T| a < b),
         "le" => test(line, |a: T, b: T| a <= b),
         "gt" => test(line, |a: T, b: T| a > b),
@@ -427,7 +427,7 @@ fn partly_ordered<T: WideValue + PartialOrd + 'static>(line: &Line, relation: &s
         "nle" => test(line, |a: T, b: T| !(a <= b)),
         "ngt" => test(line, |a: T, b: T| !(a > b)),
         "nge" => test(line, |a: T, b: T| !(a >= b)),
-        "nlg" => test(line, |a: T, b: T| !(a < b || a > b)),
+        "nlg" => test(line, |a: T, b: T| a.partial_cmp(&b).is_none_or(Ordering::is_eq)),
         _ => Ok(None),
     }
 }

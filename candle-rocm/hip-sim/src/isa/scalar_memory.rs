@@ -47,7 +47,7 @@ fn load(line: &mut Line, width: Width, is_buffer: bool) -> Result<Step, String> 
         let mut address = wave.scalar64(base);
         if is_buffer {
             // A descriptor: 48 bits of address, and what else it says does not concern raw scalar loads.
-            address &= 0xFFFF_FFFF_FFFF;
+            address = ((address << 16) as i64 >> 16) as u64;
         }
         let offset = match offset {
             // Register offsets are unsigned, those in the instruction signed.

@@ -7,10 +7,12 @@ use super::{Context, Step};
 use crate::asm::Line;
 use crate::wave::{Flow, NUM_LANES, Wave};
 
+type WideFunction = Box<dyn Fn(&[WideLanes; 3], &mut WideLanes) + Send + Sync>;
+
 struct WideOp {
     sources: Vec<Kind>,
     result: Kind,
-    run: Box<dyn Fn(&[WideLanes; 3], &mut WideLanes) + Send + Sync>,
+    run: WideFunction,
 }
 
 fn one<A: WideValue, R: WideValue>(f: impl Fn(A) -> R + Send + Sync + 'static) -> WideOp {
@@ -51,7 +53,7 @@ fn lookup(name: &str) -> Option<WideOp> {
         "v_div_fixup_f64" => three_doubles(div_fixup_f64),
         "v_max_f64" | "v_max_num_f64" => two(|a: f64, b: f64| if a > b || b.is_nan() { a } else { b }),
         "v_min_f64" | "v_min_num_f64" => two(|a: f64, b: f64| if a < b || b.is_nan() { a } else { b }),
-        "v_ldexp_f64" => two(|a: f64, b: i32| ldexp(a, b)),
+        "v_ldexp_f64" => two(ldexp),
         "v_rcp_f64" => one(|a: f64| 1.0 / a),
         "v_rsq_f64" => one(|a: f64| 1.0 / a.sqrt()),
         "v_sqrt_f64" => one(f64::sqrt),
@@ -62,10 +64,10 @@ fn lookup(name: &str) -> Option<WideOp> {
         "v_fract_f64" => one(|a: f64| a - a.floor()),
         "v_frexp_mant_f64" => one(|a: f64| frexp(a).0),
         "v_frexp_exp_i32_f64" => one(|a: f64| frexp(a).1),
-        "v_cvt_f64_f32" => one(|a: f32| f64::from(a)),
+        "v_cvt_f64_f32" => one(<f64 as From<f32>>::from),
         "v_cvt_f32_f64" => one(|a: f64| a as f32),
-        "v_cvt_f64_i32" => one(|a: i32| f64::from(a)),
-        "v_cvt_f64_u32" => one(|a: u32| f64::from(a)),
+        "v_cvt_f64_i32" => one(<f64 as From<i32>>::from),
+        "v_cvt_f64_u32" => one(<f64 as From<u32>>::from),
         "v_cvt_i32_f64" => one(|a: f64| a as i32),
         "v_cvt_u32_f64" => one(|a: f64| a as u32),
         _ => return None,

@@ -40,7 +40,12 @@ DEVICE u16 to_bf16(float x) {
 
 // The value of the lane whose number differs in one bit, by the permutation of each step's instruction.
 #define XOR_ROW(x, mask) from_bits(__builtin_amdgcn_update_dpp(0, bits(x), 0x160 | (mask), 0xf, 0xf, true))
-DEVICE float xor_16(float x) { return from_bits(__builtin_amdgcn_permlanex16(bits(x), bits(x), 0x76543210, 0xfedcba98, false, false)); }
+DEVICE float xor_16(float x) {
+    int other = __builtin_amdgcn_permlanex16(bits(x), bits(x), 0x76543210, 0xfedcba98, false, false);
+    // Uses the value at once: LLVM 19 otherwise moves the exchange behind a later branch, where the other lanes are off.
+    asm volatile("" : "+v"(other));
+    return from_bits(other);
+}
 DEVICE float wave_sum(float x) {
     x += XOR_ROW(x, 1);
     x += XOR_ROW(x, 2);

@@ -5,6 +5,9 @@ use crate::support::{Gpu, Random, execute};
 use half::{bf16, f16};
 
 type Rows = [[u32; 32]; 4];
+type Function = fn(f64) -> f64;
+/// The result of a lane, from its number.
+type ExpectedLane = fn(usize) -> u32;
 
 fn f(bits: u32) -> f32 {
     f32::from_bits(bits)
@@ -155,7 +158,7 @@ fn transcendental_functions_are_within_one_unit_and_flush_subnormals() {
     };
     let rows: Rows =
         std::array::from_fn(|row| std::array::from_fn(|lane| (0.01 + lane as f32 * 0.37 + row as f32).to_bits()));
-    let functions: [(&str, fn(f64) -> f64); 5] = [
+    let functions: [(&str, Function); 5] = [
         ("v_exp_f32", f64::exp2),
         ("v_log_f32", f64::log2),
         ("v_rcp_f32", f64::recip),
@@ -181,8 +184,8 @@ fn integers_wrap_and_shifts_use_five_bits() {
     check_integer("v_sub_nc_u32 v10, v1, v2", |a, b, _| a.wrapping_sub(b));
     check_integer("v_subrev_nc_u32 v10, v1, v2", |a, b, _| b.wrapping_sub(a));
     check_integer("v_mul_lo_u32 v10, v1, v2", |a, b, _| a.wrapping_mul(b));
-    check_integer("v_mul_hi_u32 v10, v1, v2", |a, b, _| (u128::from(a) * u128::from(b) >> 32) as u32);
-    check_integer("v_mul_hi_i32 v10, v1, v2", |a, b, _| (i128::from(a as i32) * i128::from(b as i32) >> 32) as u32);
+    check_integer("v_mul_hi_u32 v10, v1, v2", |a, b, _| ((u128::from(a) * u128::from(b)) >> 32) as u32);
+    check_integer("v_mul_hi_i32 v10, v1, v2", |a, b, _| ((i128::from(a as i32) * i128::from(b as i32)) >> 32) as u32);
     check_integer("v_mad_u32_u24 v10, v1, v2, v3", |a, b, c| {
         (a & 0xFF_FFFF).wrapping_mul(b & 0xFF_FFFF).wrapping_add(c)
     });
@@ -342,11 +345,11 @@ fn dot_products_of_pairs_of_halves() {
 #[test]
 fn permutations_of_lanes() {
     let rows: Rows = std::array::from_fn(|row| std::array::from_fn(|lane| (row * 100 + lane) as u32));
-    let cases: [(&str, fn(usize) -> u32); 9] = [
+    let cases: [(&str, ExpectedLane); 9] = [
         ("v_mov_b32_dpp v10, v1 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:1", |l| {
             if l % 16 == 0 { 0 } else { l as u32 - 1 }
         }),
-        ("v_mov_b32_dpp v10, v1 row_ror:4 row_mask:0xf bank_mask:0xf", |l| (l & 16 | (l + 12) % 16) as u32),
+        ("v_mov_b32_dpp v10, v1 row_ror:4 row_mask:0xf bank_mask:0xf", |l| ((l & 16) | ((l + 12) % 16)) as u32),
         ("v_mov_b32_dpp v10, v1 row_xmask:5 row_mask:0xf bank_mask:0xf", |l| l as u32 ^ 5),
         ("v_mov_b32_dpp v10, v1 dpp8:[1,0,3,2,5,4,7,6]", |l| l as u32 ^ 1),
         ("v_add_nc_u32_dpp v10, v1, v2 quad_perm:[3,2,1,0] row_mask:0xf bank_mask:0xf", |l| {
@@ -354,7 +357,7 @@ fn permutations_of_lanes() {
         }),
         ("s_mov_b32 s4, 0x76543210\n s_mov_b32 s5, 0xfedcba98\n v_permlanex16_b32 v10, v1, s4, s5", |l| l as u32 ^ 16),
         ("s_mov_b32 s4, 0x01234567\n s_mov_b32 s5, 0x89abcdef\n v_permlane16_b32 v10, v1, s4, s5", |l| {
-            (l & 16 | (15 - ((l & 15) ^ 8))) as u32
+            ((l & 16) | (15 - ((l & 15) ^ 8))) as u32
         }),
         ("ds_swizzle_b32 v10, v1 offset:swizzle(SWAP,16)", |l| l as u32 ^ 16),
         ("v_lshlrev_b32 v5, 2, v1\n v_xor_b32 v5, 12, v5\n ds_bpermute_b32 v10, v5, v2", |l| 100 + (l as u32 ^ 3)),

@@ -138,8 +138,7 @@ fn launches_check_geometry_lds_and_arguments() {
     let mut parameters = [(&raw mut address).cast()];
     let mut size = 8usize;
     let tag = std::ptr::without_provenance_mut;
-    let mut extra: [*mut c_void; 5] =
-        [tag(1), (&raw mut address).cast(), tag(2), (&raw mut size).cast(), tag(3)];
+    let mut extra: [*mut c_void; 5] = [tag(1), (&raw mut address).cast(), tag(2), (&raw mut size).cast(), tag(3)];
     assert_eq!(launch(parameters.as_mut_ptr(), extra.as_mut_ptr()), 1, "not both");
     assert_eq!(launch(null_mut(), null_mut()), 1, "the kernel has an argument");
     assert_eq!(launch(null_mut(), extra.as_mut_ptr()), 0);

@@ -1,6 +1,7 @@
 //! How do the tests reach the simulator? Through its C interface, as any program does; with kernels that clang compiles or
 //! assembles when a test asks for them.
 #![allow(unsafe_code)] // The interface is C's.
+#![allow(clippy::unused_self)] // A method needs the device that only one test has at a time.
 
 use amdhip64::api::*;
 use std::collections::HashMap;
@@ -185,6 +186,7 @@ test:
   .amdhsa_next_free_sgpr 96
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
   .amdhsa_wavefront_size32 1
+  .amdhsa_float_denorm_mode_32 3
   .amdhsa_group_segment_fixed_size 1024
 .end_amdhsa_kernel
 .amdgpu_metadata
@@ -216,7 +218,10 @@ amdhsa.kernels:
     clang(&[arguments.as_slice(), &[format!("-mcpu={target}")]].concat(), &path)
 }
 
-static CODE: Mutex<Option<HashMap<(Vec<String>, Vec<u8>), Vec<u8>>>> = Mutex::new(None);
+/// Code objects by clang's arguments and the source.
+type Cache = HashMap<(Vec<String>, Vec<u8>), Vec<u8>>;
+
+static CODE: Mutex<Option<Cache>> = Mutex::new(None);
 
 fn clang(arguments: &[String], source: &PathBuf) -> Vec<u8> {
     let key = (arguments.to_vec(), std::fs::read(source).unwrap());
@@ -265,9 +270,5 @@ impl Random {
     /// Between -1 and 1.
     pub fn next_f32(&mut self) -> f32 {
         self.next_u32() as i32 as f32 / 2f32.powi(31)
-    }
-
-    pub fn row(&mut self) -> [u32; 32] {
-        std::array::from_fn(|_| self.next_u32())
     }
 }
