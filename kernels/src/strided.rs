@@ -95,7 +95,7 @@ mod tests {
         for divisor in (1..2000).chain([4096, 65535, 65537, 1 << 30, (1 << 31) - 1]) {
             let (multiplier, shift) = divider(divisor);
             for x in [0, 1, divisor - 1, divisor, divisor.saturating_add(1), 123_456_789, (1 << 31) - 1] {
-                let high = (u64::from(x) * u64::from(multiplier) >> 32) as u32;
+                let high = ((u64::from(x) * u64::from(multiplier)) >> 32) as u32;
                 assert_eq!((high + x) >> shift, x / divisor, "{x} / {divisor}");
             }
         }
