@@ -106,7 +106,7 @@ fn dequantized(format: Format, block: &[u8]) -> Vec<f64> {
             let weight = |i: usize| {
                 let (scale, minimum) = scale_and_minimum(scales, i / 32);
                 let byte = q[i / 64 * 32 + i % 32];
-                let nibble = if i / 32 % 2 == 0 { byte & 15 } else { byte >> 4 };
+                let nibble = if (i / 32).is_multiple_of(2) { byte & 15 } else { byte >> 4 };
                 half(0) * f64::from(scale) * f64::from(nibble) - half(2) * f64::from(minimum)
             };
             (0..256).map(weight).collect()
