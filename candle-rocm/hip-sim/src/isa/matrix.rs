@@ -106,17 +106,18 @@ fn integers<const BITS: usize>(
     let operands = Operands::new(line, Kind::B32)?;
     Ok(Box::new(move |wave, _| {
         check_all_active(wave)?;
-        let a = tile::<BITS, i32>(wave, operands.a, decode_a, generation, "A")?;
-        let b = tile::<BITS, i32>(wave, operands.b, decode_b, generation, "B")?;
+        let a = tile::<BITS, f32>(wave, operands.a, move |word: u32| decode_a(word) as f32, generation, "A")?;
+        let b = tile::<BITS, f32>(wave, operands.b, move |word: u32| decode_b(word) as f32, generation, "B")?;
         let mut c = read_rows(wave, &operands.c, generation);
         for (row, sums) in c.iter_mut().enumerate() {
-            let mut products = [0i32; SIZE];
+            // Sums of 16 products of bytes lie within 2^24, so they are exact in f32, which multiplies faster.
+            let mut products = [0.0f32; SIZE];
             for k in 0..SIZE {
                 for column in 0..SIZE {
-                    products[column] += a[k][row] * b[k][column];
+                    products[column] = a[k][row].mul_add(b[k][column], products[column]);
                 }
             }
-            for (sum, product) in sums.iter_mut().zip(products) {
+            for (sum, product) in sums.iter_mut().zip(products.map(|product| product as i32)) {
                 *sum =
                     if clamp { (*sum as i32).saturating_add(product) as u32 } else { sum.wrapping_add(product as u32) };
             }

@@ -107,27 +107,33 @@ impl Compute {
     /// The results of all lanes.
     #[inline]
     pub fn evaluate(&self, wave: &Wave, out: &mut Lanes) {
+        let mut first = [0; NUM_LANES];
+        self.evaluate_with(wave, self.sources[0].read(wave, &mut first), out);
+    }
+
+    /// As `evaluate`, with the first input given.
+    #[inline]
+    fn evaluate_with(&self, wave: &Wave, first: &Lanes, out: &mut Lanes) {
         if wave.flush.f32 || wave.flush.f16_f64 {
-            return self.evaluate_flushed(wave, None, out);
+            return self.evaluate_flushed(wave, first, out);
         }
-        let (mut a, mut b, mut c) = ([0; NUM_LANES], [0; NUM_LANES], [0; NUM_LANES]);
         match self.sources.as_slice() {
-            [x] => (self.op.run)(&[x.read(wave, &mut a), &ZERO, &ZERO], out),
-            [x, y] => (self.op.run)(&[x.read(wave, &mut a), y.read(wave, &mut b), &ZERO], out),
-            [x, y, z] => (self.op.run)(&[x.read(wave, &mut a), y.read(wave, &mut b), z.read(wave, &mut c)], out),
+            [_] => (self.op.run)(&[first, &ZERO, &ZERO], out),
+            [_, y] => (self.op.run)(&[first, y.read(wave, &mut [0; NUM_LANES]), &ZERO], out),
+            [_, y, z] => {
+                let (mut b, mut c) = ([0; NUM_LANES], [0; NUM_LANES]);
+                (self.op.run)(&[first, y.read(wave, &mut b), z.read(wave, &mut c)], out);
+            }
             _ => unreachable!("lane operations have one to three inputs"),
         }
     }
 
-    /// As `evaluate`, with the first input replaced and subnormal inputs taken as zeros where the mode says so.
-    fn evaluate_flushed(&self, wave: &Wave, first: Option<&Lanes>, out: &mut Lanes) {
+    /// As `evaluate_with`, where the mode takes subnormal inputs as zeros.
+    fn evaluate_flushed(&self, wave: &Wave, first: &Lanes, out: &mut Lanes) {
         let mut inputs = [[0; NUM_LANES]; 3];
         for (i, source) in self.sources.iter().enumerate() {
             let mut buffer = [0; NUM_LANES];
-            inputs[i] = match first {
-                Some(first) if i == 0 => *first,
-                _ => *source.read(wave, &mut buffer),
-            };
+            inputs[i] = if i == 0 { *first } else { *source.read(wave, &mut buffer) };
             flush_lanes(wave, self.op.sources[i], &mut inputs[i]);
         }
         (self.op.run)(&[&inputs[0], &inputs[1], &inputs[2]], out);
@@ -136,7 +142,7 @@ impl Compute {
     fn run_permuted(&self, wave: &mut Wave, dpp: &Dpp) {
         let (mut buffer, mut out) = ([0; NUM_LANES], [0; NUM_LANES]);
         let (first, written) = dpp.apply(self.sources[0].read(wave, &mut buffer), wave.exec());
-        self.evaluate_flushed(wave, Some(&first), &mut out);
+        self.evaluate_with(wave, &first, &mut out);
         self.finish(wave, &mut out);
         wave.write_masked(self.target, &out, written);
     }
