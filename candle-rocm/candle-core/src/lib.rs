@@ -16,5 +16,7 @@ macro_rules! barg {
 
 include!(concat!(env!("OUT_DIR"), "/upstream/lib.rs"));
 
+#[cfg(feature = "cuda")]
+mod cuda_libraries;
 pub mod custom;
 pub use custom::{CustomDevice, CustomQStorage, CustomStorage};

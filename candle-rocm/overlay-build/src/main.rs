@@ -1,8 +1,8 @@
 //! Turns a patch into a tree to edit, and back:
 //!
 //! ```text
-//! candle-overlay open  candle-core DIR    # upstream's sources, patched, in the new folder DIR
-//! candle-overlay close candle-core DIR    # open-device.patch, made from what is in DIR
+//! cargo run -p candle-overlay-build -- open  candle-core DIR    # upstream's sources, patched, in the new folder DIR
+//! cargo run -p candle-overlay-build -- close candle-core DIR    # open-device.patch, made from what is in DIR
 //! ```
 
 use candle_overlay_build::{Overlay, Result, copy_tree, patch, upstream};
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let done = match arguments[..] {
         ["open", name, folder] => open(name, Path::new(folder)),
         ["close", name, folder] => close(name, Path::new(folder)),
-        _ => Err("usage: candle-overlay (open|close) (candle-core|candle-nn) FOLDER".to_owned()),
+        _ => Err("usage: candle-overlay-build (open|close) (candle-core|candle-nn) FOLDER".to_owned()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! Where cargo keeps a crate of Candle as it was published. Cargo is asked for it on behalf of the helper package in
 //! `../upstream`, and has checked the download against that package's lock file.
 
-use crate::{Result, variable};
+use crate::Result;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -58,7 +58,7 @@ fn metadata() -> std::result::Result<serde_json::Value, String> {
 }
 
 fn ask(manifest: &Path, folder: &Path, offline: bool) -> std::result::Result<Output, String> {
-    let cargo = variable("CARGO")?;
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(&cargo);
     command.args(["metadata", "--format-version=1", "--locked", "--manifest-path"]).arg(manifest);
     command.args(offline.then_some("--offline")).current_dir(folder);

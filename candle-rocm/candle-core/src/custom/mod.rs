@@ -19,13 +19,13 @@ mod round_trip;
 mod storage;
 mod transfer;
 
-use crate::{Device, Layout, Result, Tensor};
+use crate::{Device, Layout, Result, StridedIndex, Tensor};
 use std::sync::Arc;
 
 pub use device::{cpu_storage_from_bytes, CustomDevice};
 pub use ops::{binary_name, cpu_binary, cpu_unary, unary_name};
 pub use quantized::CustomQStorage;
-pub use round_trip::{fwd_via_cpu, inplace_via_cpu, RoundTrips};
+pub use round_trip::{fwd_via_cpu, inplace_via_cpu, via_cpu, RoundTrips};
 pub use storage::{Copy2d, CustomStorage};
 
 pub(crate) use device::storage_from_slice;
@@ -71,6 +71,13 @@ impl Device {
             Self::Custom(device) => Ok(device),
             other => bail!("expected a device from another crate, got {:?}", other.location()),
         }
+    }
+}
+
+impl Layout {
+    /// Where among the elements of a storage those of this layout lie, in the layout's order.
+    pub fn offsets(&self) -> StridedIndex<'_> {
+        self.strided_index()
     }
 }
 

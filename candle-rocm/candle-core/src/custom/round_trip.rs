@@ -98,8 +98,9 @@ pub fn inplace_via_cpu<const N: usize, S: CustomStorage + ?Sized>(
     dst.write_cpu_storage(result)
 }
 
-/// An operation whose result is new elements, on copies of `operand` and `others`.
-pub(super) fn via_cpu<const N: usize, S: CustomStorage + ?Sized>(
+/// An operation whose result is new elements, on copies of `operand` and `others`. A method that a device has for some types of
+/// elements only calls it for the others.
+pub fn via_cpu<const N: usize, S: CustomStorage + ?Sized>(
     op: &'static str,
     operand: &S,
     others: [&dyn CustomStorage; N],

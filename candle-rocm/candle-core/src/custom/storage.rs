@@ -1,8 +1,8 @@
 //! The elements of a tensor on a device from another crate, and every operation that Candle has on them. The methods are those
 //! of Candle's `BackendStorage`, made object-safe.
 
-use super::round_trip::{leave, via_cpu};
-use super::{binary_name, cpu_binary, cpu_unary, inplace_via_cpu, unary_name, BoxedStorage, CustomDevice};
+use super::round_trip::leave;
+use super::{binary_name, cpu_binary, cpu_unary, inplace_via_cpu, unary_name, via_cpu, BoxedStorage, CustomDevice};
 use crate::backend::BackendStorage;
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::op::{BinaryOp, CmpOp, ReduceOp, UnaryOp};
