@@ -51,9 +51,8 @@ impl Attention<'_> {
 /// The last row sees every column: rows are the newest of the positions that the columns hold.
 fn causal_mask(rows: usize, columns: usize) -> Result<Tensor> {
     let hidden = |row: usize, column: usize| column + rows > row + columns;
-    let mask: Vec<f32> = (0..rows * columns)
-        .map(|i| if hidden(i / columns, i % columns) { f32::NEG_INFINITY } else { 0. })
-        .collect();
+    let mask: Vec<f32> =
+        (0..rows * columns).map(|i| if hidden(i / columns, i % columns) { f32::NEG_INFINITY } else { 0. }).collect();
     Tensor::from_vec(mask, (rows, columns), &Device::Cpu)
 }
 

@@ -25,7 +25,10 @@ pub fn folder(name: &str, version: &str) -> Result<PathBuf> {
         )
     })?;
     published(&metadata, name, version).ok_or_else(|| {
-        format!("{name} {version} is not in {}: its version and the overlay's must be the same", helper_manifest().display())
+        format!(
+            "{name} {version} is not in {}: its version and the overlay's must be the same",
+            helper_manifest().display()
+        )
     })
 }
 
@@ -67,8 +70,9 @@ fn ask(manifest: &Path, folder: &Path, offline: bool) -> std::result::Result<Out
 
 /// The folder of a package that came from a registry.
 fn published(metadata: &serde_json::Value, name: &str, version: &str) -> Option<PathBuf> {
-    let package = metadata["packages"].as_array()?.iter().find(|package| {
-        package["name"] == name && package["version"] == version && package["source"].is_string()
-    })?;
+    let package = metadata["packages"]
+        .as_array()?
+        .iter()
+        .find(|package| package["name"] == name && package["version"] == version && package["source"].is_string())?;
     Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_path_buf())
 }

@@ -41,8 +41,20 @@ pub(crate) fn binary<T: Number>(op: BinaryOp, a: T, b: T) -> T {
         BinaryOp::Sub => a.sub(b),
         BinaryOp::Mul => a.mul(b),
         BinaryOp::Div => a.div(b),
-        BinaryOp::Maximum => if a < b { b } else { a },
-        BinaryOp::Minimum => if a > b { b } else { a },
+        BinaryOp::Maximum => {
+            if a < b {
+                b
+            } else {
+                a
+            }
+        }
+        BinaryOp::Minimum => {
+            if a > b {
+                b
+            } else {
+                a
+            }
+        }
     }
 }
 

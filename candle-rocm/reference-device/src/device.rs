@@ -1,16 +1,15 @@
 //! The reference device: its memory, its random numbers, what it counts and when it fails, and which custom ops it takes.
 
-use crate::memory::{Element, Memory, Pool, bytes_of};
+use crate::fused;
+use crate::memory::{Element, Memory, Pool};
 use crate::quantized::ReferenceQStorage;
 use crate::storage::{ReferenceStorage, of};
-use crate::fused;
-use candle_core::custom::{BoxedStorage, Operand, RoundTrips};
+use candle_core::custom::{BoxedStorage, Operand, RoundTrips, cpu_storage_as_bytes};
 use candle_core::quantized::GgmlDType;
 use candle_core::{
-    CpuStorage, CustomDevice, CustomOp1, CustomOp2, CustomOp3, CustomQStorage, DType, Device, InplaceOp1, Layout, Result, Shape,
-    bail,
+    CpuStorage, CustomDevice, CustomOp1, CustomOp2, CustomOp3, CustomQStorage, CustomStorage, DType, Device,
+    InplaceOp1, Layout, Result, Shape, bail,
 };
-use candle_core::CustomStorage;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -149,7 +148,7 @@ impl CustomDevice for Reference {
     fn storage_from_cpu_storage(&self, src: &CpuStorage) -> Result<BoxedStorage> {
         self.count("upload")?;
         let dtype = candle_core::backend::BackendStorage::dtype(src);
-        Ok(self.storage(dtype, self.memory_from(&bytes_of(src))))
+        Ok(self.storage(dtype, self.memory_from(cpu_storage_as_bytes(src))))
     }
 
     fn storage_from_bytes(&self, dtype: DType, src: &[u8]) -> Result<BoxedStorage> {

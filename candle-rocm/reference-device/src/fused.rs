@@ -80,7 +80,9 @@ pub(crate) fn attention(operands: [Operand; 3], params: &Params) -> Result<(Boxe
                     score = (score / cap as f32).tanh() * cap as f32;
                 }
                 let hidden = causal == 1. && column + rows > row + columns;
-                score + mask.as_ref().map_or(0., |mask| mask[at * columns + column]) + if hidden { f32::NEG_INFINITY } else { 0. }
+                score
+                    + mask.as_ref().map_or(0., |mask| mask[at * columns + column])
+                    + if hidden { f32::NEG_INFINITY } else { 0. }
             })
             .collect();
         softmax_row(&mut scores);
@@ -94,7 +96,8 @@ pub(crate) fn attention(operands: [Operand; 3], params: &Params) -> Result<(Boxe
 
 /// `x` is `[batch, c_in, i_h, i_w]`, `kernel` `[c_out, c_in, k_h, k_w]`, the result `[batch, c_out, out_h, out_w]`.
 pub(crate) fn conv2d(x: &[f32], kernel: &[f32], p: &ParamsConv2D) -> Vec<f32> {
-    let size = |input: usize, window: usize| (input + 2 * p.padding() - p.dilation() * (window - 1) - 1) / p.stride() + 1;
+    let size =
+        |input: usize, window: usize| (input + 2 * p.padding() - p.dilation() * (window - 1) - 1) / p.stride() + 1;
     let (height, width) = (size(p.i_h(), p.k_h()), size(p.i_w(), p.k_w()));
     let plane = height * width;
     let mut result = vec![0f32; p.b_size() * p.c_out() * plane];
@@ -139,7 +142,9 @@ fn softmax_row(row: &mut [f32]) {
 fn elements_of(tensor: &candle_core::Tensor) -> Result<Vec<f32>> {
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
-        Storage::Custom(storage) if tensor.dtype() == DType::F32 => Ok(crate::storage::of(storage.as_ref())?.in_order(layout)),
+        Storage::Custom(storage) if tensor.dtype() == DType::F32 => {
+            Ok(crate::storage::of(storage.as_ref())?.in_order(layout))
+        }
         _ => bail!("expected f32 on the reference device, got {:?} on {:?}", tensor.dtype(), tensor.device()),
     }
 }

@@ -2,7 +2,7 @@
 //! for the next allocation of the same size, as a real device's allocator does. What is read before it is written, or after it is
 //! freed, is not a number.
 
-use candle_core::{CpuStorage, WithDType};
+use candle_core::WithDType;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -60,22 +60,5 @@ impl Drop for Memory {
         words.fill(POISON);
         let mut freed = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
         freed.entry(words.len()).or_default().push(words);
-    }
-}
-
-/// The bytes of elements on the CPU, as they lie in memory.
-pub(crate) fn bytes_of(elements: &CpuStorage) -> Vec<u8> {
-    match elements {
-        CpuStorage::U8(v) => v.clone(),
-        CpuStorage::U32(v) => v.as_bytes().to_vec(),
-        CpuStorage::I16(v) => v.as_bytes().to_vec(),
-        CpuStorage::I32(v) => v.as_bytes().to_vec(),
-        CpuStorage::I64(v) => v.as_bytes().to_vec(),
-        CpuStorage::BF16(v) => v.as_bytes().to_vec(),
-        CpuStorage::F16(v) => v.as_bytes().to_vec(),
-        CpuStorage::F32(v) => v.as_bytes().to_vec(),
-        CpuStorage::F64(v) => v.as_bytes().to_vec(),
-        CpuStorage::F8E4M3(v) => v.iter().map(|x| x.to_bits()).collect(),
-        CpuStorage::F6E2M3(v) | CpuStorage::F6E3M2(v) | CpuStorage::F4(v) | CpuStorage::F8E8M0(v) => v.clone(),
     }
 }

@@ -1,7 +1,8 @@
 //! The least that makes a device: memory that can be written and read, a name, and a way to wait. Everything else is the
-//! default of Candle's traits. It holds Candle's own CPU storage; a real device would hold an address.
+//! default of Candle's traits. Its memory is bytes in a vector; a real device would hold an address.
 
-use candle_core::custom::{BoxedStorage, RoundTrips};
+use candle_core::backend::BackendStorage;
+use candle_core::custom::{BoxedStorage, RoundTrips, cpu_storage_as_bytes, cpu_storage_from_bytes};
 use candle_core::quantized::GgmlDType;
 use candle_core::{CpuStorage, CustomDevice, CustomQStorage, CustomStorage, DType, Device, Layout, Result};
 use std::borrow::Cow;
@@ -39,8 +40,9 @@ impl CustomDevice for Minimal {
         &self.round_trips
     }
 
-    fn storage_from_cpu_storage_owned(&self, elements: CpuStorage) -> Result<BoxedStorage> {
-        Ok(Box::new(MinimalStorage { elements, device: self.clone() }))
+    fn storage_from_cpu_storage_owned(&self, src: CpuStorage) -> Result<BoxedStorage> {
+        let bytes = cpu_storage_as_bytes(&src).to_vec();
+        Ok(Box::new(MinimalStorage { dtype: src.dtype(), bytes, device: self.clone() }))
     }
 
     fn synchronize(&self) -> Result<()> {
@@ -54,13 +56,14 @@ impl CustomDevice for Minimal {
 
 #[derive(Debug)]
 struct MinimalStorage {
-    elements: CpuStorage,
+    dtype: DType,
+    bytes: Vec<u8>,
     device: Minimal,
 }
 
 impl CustomStorage for MinimalStorage {
     fn dtype(&self) -> DType {
-        candle_core::backend::BackendStorage::dtype(&self.elements)
+        self.dtype
     }
 
     fn device(&self) -> Arc<dyn CustomDevice> {
@@ -68,15 +71,15 @@ impl CustomStorage for MinimalStorage {
     }
 
     fn try_clone(&self, _: &Layout) -> Result<BoxedStorage> {
-        self.device.storage_from_cpu_storage(&self.elements)
+        Ok(Box::new(Self { dtype: self.dtype, bytes: self.bytes.clone(), device: self.device.clone() }))
     }
 
     fn to_cpu_storage(&self) -> Result<CpuStorage> {
-        Ok(self.elements.clone())
+        cpu_storage_from_bytes(self.dtype, &self.bytes)
     }
 
     fn write_cpu_storage(&mut self, src: CpuStorage) -> Result<()> {
-        self.elements = src;
+        self.bytes.copy_from_slice(cpu_storage_as_bytes(&src));
         Ok(())
     }
 }
@@ -106,7 +109,7 @@ impl CustomQStorage for MinimalQStorage {
     }
 
     fn write_data(&mut self, data: &[u8]) -> Result<()> {
-        self.blocks = data.to_vec();
+        self.blocks.copy_from_slice(data);
         Ok(())
     }
 }

@@ -5,10 +5,13 @@
 use crate::arithmetic::{self, Number};
 use crate::device::Reference;
 use crate::fused;
-use crate::memory::{Element, Memory, bytes_of};
+use crate::memory::{Element, Memory};
 use candle_core::backend::BackendStorage;
-use candle_core::custom::{BoxedStorage, Copy2d, binary_name, cpu_binary, cpu_storage_from_bytes, cpu_unary, unary_name, via_cpu};
 use candle_core::conv::ParamsConv2D;
+use candle_core::custom::{
+    BoxedStorage, Copy2d, binary_name, cpu_binary, cpu_storage_as_bytes, cpu_storage_from_bytes, cpu_unary, unary_name,
+    via_cpu,
+};
 use candle_core::op::{BinaryOp, CmpOp, ReduceOp, UnaryOp};
 use candle_core::scalar::Scalar;
 use candle_core::{CpuStorage, CustomDevice, CustomStorage, DType, Layout, Result, bail};
@@ -45,11 +48,26 @@ fn elsewhere(storage: &dyn CustomStorage) -> candle_core::Error {
 macro_rules! with_numbers {
     ($dtype:expr, $t:ident => $own:expr, else $other:expr) => {
         match $dtype {
-            DType::F32 => { type $t = f32; $own }
-            DType::F64 => { type $t = f64; $own }
-            DType::U8 => { type $t = u8; $own }
-            DType::U32 => { type $t = u32; $own }
-            DType::I64 => { type $t = i64; $own }
+            DType::F32 => {
+                type $t = f32;
+                $own
+            }
+            DType::F64 => {
+                type $t = f64;
+                $own
+            }
+            DType::U8 => {
+                type $t = u8;
+                $own
+            }
+            DType::U32 => {
+                type $t = u32;
+                $own
+            }
+            DType::I64 => {
+                type $t = i64;
+                $own
+            }
             _ => $other,
         }
     };
@@ -72,7 +90,13 @@ impl ReferenceStorage {
         self.device.collect(l.shape().elem_count(), l.offsets().map(|at| f(elements[at])))
     }
 
-    fn zip<T: Element, U: Element>(&self, l: &Layout, other: &Self, ol: &Layout, f: impl Fn(T, T) -> U) -> BoxedStorage {
+    fn zip<T: Element, U: Element>(
+        &self,
+        l: &Layout,
+        other: &Self,
+        ol: &Layout,
+        f: impl Fn(T, T) -> U,
+    ) -> BoxedStorage {
         let (a, b) = (self.memory.elements::<T>(), other.memory.elements::<T>());
         let pairs = l.offsets().zip(ol.offsets());
         self.device.collect(l.shape().elem_count(), pairs.map(|(i, j)| f(a[i], b[j])))
@@ -113,7 +137,10 @@ impl ReferenceStorage {
 /// `idl`; `None` where an index stands for no element.
 fn places(l: &Layout, ids: &ReferenceStorage, idl: &Layout, dim: usize) -> Result<Vec<Option<usize>>> {
     let indices = ids.indices(idl)?;
-    coordinates(idl.dims()).zip(indices).map(|(coordinates, index)| index.map(|index| place(l, &coordinates, dim, index)).transpose()).collect()
+    coordinates(idl.dims())
+        .zip(indices)
+        .map(|(coordinates, index)| index.map(|index| place(l, &coordinates, dim, index)).transpose())
+        .collect()
 }
 
 /// The same where `ids` has one dimension and names whole slices: in the order of the result.
@@ -167,11 +194,11 @@ impl CustomStorage for ReferenceStorage {
 
     fn write_cpu_storage(&mut self, src: CpuStorage) -> Result<()> {
         self.device.count("write")?;
-        let bytes = bytes_of(&src);
+        let bytes = cpu_storage_as_bytes(&src);
         if bytes.len() != self.memory.bytes().len() {
             bail!("{} bytes do not fit memory of {} bytes", bytes.len(), self.memory.bytes().len())
         }
-        self.memory.bytes_mut().copy_from_slice(&bytes);
+        self.memory.bytes_mut().copy_from_slice(bytes);
         Ok(())
     }
 
@@ -214,7 +241,14 @@ impl CustomStorage for ReferenceStorage {
         }, else via_cpu(binary_name(op), self, [rhs], |a, [b]| cpu_binary(op, a, b, ll, rl)))
     }
 
-    fn where_cond(&self, l: &Layout, t: &dyn CustomStorage, tl: &Layout, f: &dyn CustomStorage, fl: &Layout) -> Result<BoxedStorage> {
+    fn where_cond(
+        &self,
+        l: &Layout,
+        t: &dyn CustomStorage,
+        tl: &Layout,
+        f: &dyn CustomStorage,
+        fl: &Layout,
+    ) -> Result<BoxedStorage> {
         self.device.count("where_cond")?;
         let (t, f) = (of(t)?, of(f)?);
         let size = t.dtype.size_in_bytes();
@@ -232,7 +266,13 @@ impl CustomStorage for ReferenceStorage {
         Ok(self.device.storage(t.dtype, self.device.memory_from(&bytes)))
     }
 
-    fn conv2d(&self, l: &Layout, kernel: &dyn CustomStorage, kl: &Layout, params: &ParamsConv2D) -> Result<BoxedStorage> {
+    fn conv2d(
+        &self,
+        l: &Layout,
+        kernel: &dyn CustomStorage,
+        kl: &Layout,
+        params: &ParamsConv2D,
+    ) -> Result<BoxedStorage> {
         if self.dtype != DType::F32 {
             return via_cpu("conv2d", self, [kernel], |x, [k]| x.conv2d(l, k, kl, params));
         }
@@ -251,19 +291,36 @@ impl CustomStorage for ReferenceStorage {
         Ok(self.collect_bytes(&slice_places(l, of(ids)?, idl, dim)?))
     }
 
-    fn scatter_set(&mut self, l: &Layout, ids: &dyn CustomStorage, idl: &Layout, src: &dyn CustomStorage, sl: &Layout, dim: usize) -> Result<()> {
+    fn scatter_set(
+        &mut self,
+        l: &Layout,
+        ids: &dyn CustomStorage,
+        idl: &Layout,
+        src: &dyn CustomStorage,
+        sl: &Layout,
+        dim: usize,
+    ) -> Result<()> {
         self.device.count("scatter_set")?;
         let size = self.dtype.size_in_bytes();
         let (places, src) = (places(l, of(ids)?, idl, dim)?, of(src)?);
         for (place, from) in places.iter().zip(sl.offsets()) {
             if let Some(place) = place {
-                self.memory.bytes_mut()[place * size..][..size].copy_from_slice(&src.memory.bytes()[from * size..][..size]);
+                self.memory.bytes_mut()[place * size..][..size]
+                    .copy_from_slice(&src.memory.bytes()[from * size..][..size]);
             }
         }
         Ok(())
     }
 
-    fn index_add(&self, l: &Layout, ids: &dyn CustomStorage, idl: &Layout, src: &dyn CustomStorage, sl: &Layout, dim: usize) -> Result<BoxedStorage> {
+    fn index_add(
+        &self,
+        l: &Layout,
+        ids: &dyn CustomStorage,
+        idl: &Layout,
+        src: &dyn CustomStorage,
+        sl: &Layout,
+        dim: usize,
+    ) -> Result<BoxedStorage> {
         let (contiguous, ids, from) = (Layout::contiguous(l.shape()), of(ids)?, of(src)?);
         let places: Option<Vec<usize>> = slice_places(&contiguous, ids, idl, dim)?.into_iter().collect();
         let everything: Vec<_> = l.offsets().map(Some).collect();
@@ -278,7 +335,13 @@ impl CustomStorage for ReferenceStorage {
         }
     }
 
-    fn matmul(&self, rhs: &dyn CustomStorage, bmnk: (usize, usize, usize, usize), ll: &Layout, rl: &Layout) -> Result<BoxedStorage> {
+    fn matmul(
+        &self,
+        rhs: &dyn CustomStorage,
+        bmnk: (usize, usize, usize, usize),
+        ll: &Layout,
+        rl: &Layout,
+    ) -> Result<BoxedStorage> {
         if self.dtype != DType::F32 {
             return via_cpu("matmul", self, [rhs], |a, [b]| a.matmul(b, bmnk, ll, rl));
         }
@@ -342,7 +405,8 @@ impl CustomStorage for ReferenceStorage {
 impl ReferenceStorage {
     /// Visits the elements in order; each belongs to the result whose coordinates are 0 where they are reduced.
     fn reduce<T: Element + Number>(&self, op: ReduceOp, l: &Layout, dims: &[usize]) -> BoxedStorage {
-        let kept: Vec<usize> = l.dims().iter().enumerate().map(|(d, &n)| if dims.contains(&d) { 1 } else { n }).collect();
+        let kept: Vec<usize> =
+            l.dims().iter().enumerate().map(|(d, &n)| if dims.contains(&d) { 1 } else { n }).collect();
         let mut best: Vec<Option<(T, u32)>> = vec![None; kept.iter().product()];
         for (coordinates, value) in coordinates(l.dims()).zip(self.in_order::<T>(l)) {
             let result = coordinates.iter().zip(&kept).fold(0, |at, (&c, &n)| at * n + if n == 1 { 0 } else { c });

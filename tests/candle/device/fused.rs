@@ -34,7 +34,9 @@ fn rotary_embeddings_fall_back() {
 #[test]
 fn attention_of_candle_nn_has_a_way_over_the_cpu() -> Result<()> {
     let masks = [None, Some(data(&[2, 4, 3, 5], &Device::Cpu)?)];
-    for (causal, softcapping, mask) in [(false, 1., &masks[0]), (true, 1., &masks[0]), (false, 0.5, &masks[1]), (true, 2., &masks[1])] {
+    for (causal, softcapping, mask) in
+        [(false, 1., &masks[0]), (true, 1., &masks[0]), (false, 0.5, &masks[1]), (true, 2., &masks[1])]
+    {
         let run = |device: &Device| -> Result<Vec<f32>> {
             let mask = mask.as_ref().map(|mask| mask.to_device(device)).transpose()?;
             let (q, k, v) = (data(&[2, 4, 3, 8], device)?, data(&[2, 2, 5, 8], device)?, data(&[2, 2, 5, 6], device)?);

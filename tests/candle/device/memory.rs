@@ -95,7 +95,10 @@ fn a_seed_repeats_the_same_numbers() -> Result<()> {
 #[test]
 fn a_device_without_random_numbers_says_why_it_takes_no_seed() {
     let error = Minimal::new(0).device().set_seed(1).unwrap_err().to_string();
-    assert_eq!(error, "minimal cannot be seeded with 1: it draws random numbers on the CPU, whose generator takes no seed");
+    assert_eq!(
+        error,
+        "minimal cannot be seeded with 1: it draws random numbers on the CPU, whose generator takes no seed"
+    );
 }
 
 #[test]

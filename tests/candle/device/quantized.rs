@@ -1,6 +1,6 @@
 //! Quantised weights on a device: made, loaded, read, multiplied with.
 
-use candle_core::quantized::{GgmlDType, QMatMul, QTensor, gguf_file};
+use candle_core::quantized::{gguf_file, GgmlDType, QMatMul, QTensor};
 use candle_core::{Device, IndexOp, Module, Result, Tensor};
 use candle_reference_device::Reference;
 use std::io::Cursor;
@@ -22,7 +22,10 @@ fn quantised_weights_are_as_on_the_cpu() {
             let plain = quantised.dequantize(device)?.i(0..2)?;
             let half = quantised.dequantize_f16(device)?.to_dtype(candle_core::DType::F32)?.i(2..3)?;
             let product = QMatMul::from_qtensor(quantised)?.forward(&data(&[3, 256], device)?)?;
-            Tensor::cat(&[&product.flatten_all()?, &rows.flatten_all()?, &plain.flatten_all()?, &half.flatten_all()?], 0)
+            Tensor::cat(
+                &[&product.flatten_all()?, &rows.flatten_all()?, &plain.flatten_all()?, &half.flatten_all()?],
+                0,
+            )
         });
         if format != GgmlDType::F16 {
             assert_eq!(reference_trips(&reference, "qmatmul"), 1);
@@ -77,7 +80,8 @@ fn a_mixture_of_experts_multiplies_by_the_chosen_ones() -> Result<()> {
 fn an_expert_that_does_not_exist_is_an_error() -> Result<()> {
     let device = Reference::new(0).device();
     let weights = QTensor::quantize(&data(&[2, 4, 32], &device)?, GgmlDType::Q8_0)?;
-    let error = weights.indexed_moe_forward(&data(&[1, 1, 32], &device)?, &Tensor::new(&[[2u32]], &device)?).unwrap_err();
+    let error =
+        weights.indexed_moe_forward(&data(&[1, 1, 32], &device)?, &Tensor::new(&[[2u32]], &device)?).unwrap_err();
     assert!(error.to_string().contains("expert 2 of 2"), "{error}");
     Ok(())
 }

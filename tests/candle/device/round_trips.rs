@@ -96,7 +96,9 @@ fn an_in_place_op_overwrites_the_memory_it_was_given() -> Result<()> {
 
 fn address(tensor: &Tensor) -> Option<*const u8> {
     match &*tensor.storage_and_layout().0 {
-        candle_core::Storage::Custom(s) => s.downcast_ref::<candle_reference_device::ReferenceStorage>().map(|s| s.address()),
+        candle_core::Storage::Custom(s) => {
+            s.downcast_ref::<candle_reference_device::ReferenceStorage>().map(|s| s.address())
+        }
         _ => None,
     }
 }

@@ -8,7 +8,14 @@ use std::process::Command;
 fn cuda_is_opened_at_run_time() {
     let manifest = workspace().join("tests/candle/overlay/cuda/Cargo.toml");
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--offline", "--edges=features", "--target=x86_64-unknown-linux-gnu", "--manifest-path"])
+        .args([
+            "tree",
+            "--locked",
+            "--offline",
+            "--edges=features",
+            "--target=x86_64-unknown-linux-gnu",
+            "--manifest-path",
+        ])
         .arg(manifest)
         .output()
         .unwrap();

@@ -123,7 +123,8 @@ impl Project {
     }
 
     fn clone(&self) {
-        let dependency = format!("[dependencies]\ncloned = {{ git = \"file://{}\" }}\n", self.path("repository").display());
+        let dependency =
+            format!("[dependencies]\ncloned = {{ git = \"file://{}\" }}\n", self.path("repository").display());
         let manifest = CLONED.replace("\"cloned\"", "\"clone\"") + &dependency;
         write_package(&self.path("clone"), &manifest, "lib.rs", "");
         let update = self.command("clone", &["update"]).output().unwrap();
@@ -154,7 +155,10 @@ impl Project {
     fn command(&self, folder: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO"));
         command.args(arguments).current_dir(self.path(folder));
-        command.env("CARGO_HOME", self.path("home")).env("CARGO_TARGET_DIR", self.path("target")).env("CARGO_INCREMENTAL", "0");
+        command
+            .env("CARGO_HOME", self.path("home"))
+            .env("CARGO_TARGET_DIR", self.path("target"))
+            .env("CARGO_INCREMENTAL", "0");
         // Flags of this build are not theirs.
         command.env_remove("RUSTFLAGS");
         command

@@ -33,7 +33,10 @@ fn a_file_that_is_another_is_refused_with_a_sentence() {
     let changed = fs::read_to_string(folder.path().join(name)).unwrap() + "\n";
     fs::write(folder.path().join(name), &changed).unwrap();
     let error = patch::apply(&text_of("candle-core"), folder.path()).unwrap_err();
-    assert!(error.starts_with("src/device.rs is not the file that open-device.patch was made for (SHA-256 "), "{error}");
+    assert!(
+        error.starts_with("src/device.rs is not the file that open-device.patch was made for (SHA-256 "),
+        "{error}"
+    );
     assert!(error.ends_with("make the patch anew as candle-rocm/candle-core/README.md tells."), "{error}");
     assert_eq!(fs::read_to_string(folder.path().join(name)).unwrap(), changed);
 }
@@ -52,7 +55,11 @@ fn an_altered_hash_is_refused_too() {
 #[test]
 fn the_patches_hold_few_lines_of_upstreams() {
     let lines_of = |start: char| {
-        CRATES.iter().flat_map(|name| text_of(name).lines().map(str::to_owned).collect::<Vec<_>>()).filter(|line| line.starts_with(start)).count()
+        CRATES
+            .iter()
+            .flat_map(|name| text_of(name).lines().map(str::to_owned).collect::<Vec<_>>())
+            .filter(|line| line.starts_with(start))
+            .count()
     };
     assert_eq!(lines_of(' '), 0);
     // Removed lines, and one header for each file.

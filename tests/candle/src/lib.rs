@@ -23,7 +23,10 @@ pub fn same_everywhere(tolerance: f32, compute: impl Fn(&Device) -> Result<Tenso
     let exact = compute(&minimal.device()).expect("it works on the minimal device");
     assert_eq!(exact.dims(), expected.dims());
     let (exact, wanted) = (elements(&exact), elements(&expected));
-    assert!(exact.iter().zip(&wanted).all(|(a, b)| a.to_bits() == b.to_bits()), "the minimal device differs from the CPU");
+    assert!(
+        exact.iter().zip(&wanted).all(|(a, b)| a.to_bits() == b.to_bits()),
+        "the minimal device differs from the CPU"
+    );
     let own = compute(&reference.device()).expect("it works on the reference device");
     assert_eq!(own.dims(), expected.dims());
     assert_close(&elements(&own), &wanted, tolerance);
@@ -34,7 +37,8 @@ pub fn same_everywhere(tolerance: f32, compute: impl Fn(&Device) -> Result<Tenso
 pub fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
     assert_eq!(found.len(), expected.len());
     let scale = expected.iter().fold(f32::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
-    let distance = |i: &usize| if (found[*i] - expected[*i]).is_nan() { f32::INFINITY } else { (found[*i] - expected[*i]).abs() };
+    let distance =
+        |i: &usize| if (found[*i] - expected[*i]).is_nan() { f32::INFINITY } else { (found[*i] - expected[*i]).abs() };
     let worst = (0..found.len()).max_by(|a, b| distance(a).total_cmp(&distance(b)));
     if let Some(i) = worst.filter(|i| distance(i) > tolerance * scale) {
         panic!("element {i} is {} instead of {}, further off than {tolerance} of {scale}", found[i], expected[i]);

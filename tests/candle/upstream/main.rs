@@ -47,7 +47,10 @@ files_of!("candle-nn": batch_norm group_norm kv_cache layer_norm loss one_hot op
 /// A file that upstream renames, or a macro that no longer reaches us, would take its tests away without a word.
 #[test]
 fn as_many_tests_as_upstream_has() {
-    let tests = std::process::Command::new(std::env::current_exe().unwrap()).args(["--list", "--format=terse"]).output().unwrap();
+    let tests = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--list", "--format=terse"])
+        .output()
+        .unwrap();
     let tests = String::from_utf8(tests.stdout).unwrap();
     let count = |end: &str| tests.lines().filter(|line| line.ends_with(&format!("{end}: test"))).count();
     let (cpu, reference, minimal) = (count("::on_cpu"), count("::on_reference"), count("::on_minimal"));

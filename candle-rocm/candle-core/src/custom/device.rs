@@ -5,8 +5,8 @@ use crate::backend::BackendDevice;
 use crate::cpu_backend::CpuDevice;
 use crate::quantized::GgmlDType;
 use crate::{
-    CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, DeviceLocation, InplaceOp1, InplaceOp2, InplaceOp3, Layout, Result, Shape,
-    WithDType,
+    CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, DeviceLocation, InplaceOp1, InplaceOp2, InplaceOp3, Layout,
+    Result, Shape, WithDType,
 };
 use std::any::Any;
 use std::fmt::Debug;
@@ -87,7 +87,10 @@ pub trait CustomDevice: Any + Debug + Send + Sync {
 
     /// Seeds the random numbers.
     fn set_seed(&self, seed: u64) -> Result<()> {
-        bail!("{} cannot be seeded with {seed}: it draws random numbers on the CPU, whose generator takes no seed", self.name())
+        bail!(
+            "{} cannot be seeded with {seed}: it draws random numbers on the CPU, whose generator takes no seed",
+            self.name()
+        )
     }
 
     /// The seed that was set last.
@@ -118,7 +121,11 @@ pub trait CustomDevice: Any + Debug + Send + Sync {
     }
 
     /// The same for three operands.
-    fn custom_op3(&self, [(x1, l1), (x2, l2), (x3, l3)]: [Operand; 3], op: &dyn CustomOp3) -> Result<(BoxedStorage, Shape)> {
+    fn custom_op3(
+        &self,
+        [(x1, l1), (x2, l2), (x3, l3)]: [Operand; 3],
+        op: &dyn CustomOp3,
+    ) -> Result<(BoxedStorage, Shape)> {
         op.custom_fwd(x1, l1, x2, l2, x3, l3)
     }
 
@@ -128,7 +135,13 @@ pub trait CustomDevice: Any + Debug + Send + Sync {
     }
 
     /// The same with another operand.
-    fn inplace_op2(&self, dst: &mut dyn CustomStorage, dst_l: &Layout, (x, l): Operand, op: &dyn InplaceOp2) -> Result<()> {
+    fn inplace_op2(
+        &self,
+        dst: &mut dyn CustomStorage,
+        dst_l: &Layout,
+        (x, l): Operand,
+        op: &dyn InplaceOp2,
+    ) -> Result<()> {
         op.custom_fwd(dst, dst_l, x, l)
     }
 
@@ -153,9 +166,29 @@ impl dyn CustomDevice {
 
 /// Elements that a program has as a slice.
 pub(crate) fn storage_from_slice<T: WithDType>(device: &dyn CustomDevice, src: &[T]) -> Result<BoxedStorage> {
+    device.storage_from_bytes(T::DTYPE, bytes_of(src))
+}
+
+/// Elements on the CPU as they lie in memory: what a device copies.
+pub fn cpu_storage_as_bytes(src: &CpuStorage) -> &[u8] {
+    match src {
+        CpuStorage::U8(v) => v,
+        CpuStorage::U32(v) => bytes_of(v),
+        CpuStorage::I16(v) => bytes_of(v),
+        CpuStorage::I32(v) => bytes_of(v),
+        CpuStorage::I64(v) => bytes_of(v),
+        CpuStorage::BF16(v) => bytes_of(v),
+        CpuStorage::F16(v) => bytes_of(v),
+        CpuStorage::F32(v) => bytes_of(v),
+        CpuStorage::F64(v) => bytes_of(v),
+        CpuStorage::F8E4M3(v) => bytes_of(v),
+        CpuStorage::F6E2M3(v) | CpuStorage::F6E3M2(v) | CpuStorage::F4(v) | CpuStorage::F8E8M0(v) => v,
+    }
+}
+
+fn bytes_of<T: WithDType>(elements: &[T]) -> &[u8] {
     // SAFETY: the types of elements are numbers without padding, so all their bytes are initialised.
-    let bytes = unsafe { std::slice::from_raw_parts(src.as_ptr().cast::<u8>(), std::mem::size_of_val(src)) };
-    device.storage_from_bytes(T::DTYPE, bytes)
+    unsafe { std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), std::mem::size_of_val(elements)) }
 }
 
 /// Elements of `dtype` as they lie in memory, at any alignment, as Candle's CPU code takes them.

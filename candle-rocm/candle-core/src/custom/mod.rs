@@ -22,7 +22,7 @@ mod transfer;
 use crate::{Device, Layout, Result, StridedIndex, Tensor};
 use std::sync::Arc;
 
-pub use device::{cpu_storage_from_bytes, CustomDevice};
+pub use device::{cpu_storage_as_bytes, cpu_storage_from_bytes, CustomDevice};
 pub use ops::{binary_name, cpu_binary, cpu_unary, unary_name};
 pub use quantized::CustomQStorage;
 pub use round_trip::{fwd_via_cpu, inplace_via_cpu, via_cpu, RoundTrips};

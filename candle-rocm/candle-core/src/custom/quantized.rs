@@ -125,7 +125,8 @@ fn moe_on_cpu(
     if width != k || ids_tokens != tokens || (rows != 1 && rows != chosen) {
         bail!("indexed_moe_forward: weights {shape:?} do not fit input {:?} and ids {:?}", xl.shape(), idl.shape())
     }
-    let (Some((x_start, x_end)), Some((ids_start, ids_end))) = (xl.contiguous_offsets(), idl.contiguous_offsets()) else {
+    let (Some((x_start, x_end)), Some((ids_start, ids_end))) = (xl.contiguous_offsets(), idl.contiguous_offsets())
+    else {
         bail!("indexed_moe_forward: input and ids must be contiguous, not {xl:?} and {idl:?}")
     };
     let (x, ids) = (&x.as_slice::<f32>()?[x_start..x_end], &ids.as_slice::<u32>()?[ids_start..ids_end]);

@@ -91,27 +91,58 @@ pub trait CustomStorage: Any + Debug + Send + Sync {
     }
 
     /// `t` where these elements (u8, u32 or i64) are not 0, else `f`. All layouts have the same shape.
-    fn where_cond(&self, l: &Layout, t: &dyn CustomStorage, tl: &Layout, f: &dyn CustomStorage, fl: &Layout) -> Result<BoxedStorage> {
+    fn where_cond(
+        &self,
+        l: &Layout,
+        t: &dyn CustomStorage,
+        tl: &Layout,
+        f: &dyn CustomStorage,
+        fl: &Layout,
+    ) -> Result<BoxedStorage> {
         via_cpu("where_cond", self, [t, f], |condition, [t, f]| condition.where_cond(l, t, tl, f, fl))
     }
 
     /// Input `[b_size, c_in, l_in]`, kernel `[c_out, c_in, k_size]`, result `[b_size, c_out, l_out]`.
-    fn conv1d(&self, l: &Layout, kernel: &dyn CustomStorage, kl: &Layout, params: &ParamsConv1D) -> Result<BoxedStorage> {
+    fn conv1d(
+        &self,
+        l: &Layout,
+        kernel: &dyn CustomStorage,
+        kl: &Layout,
+        params: &ParamsConv1D,
+    ) -> Result<BoxedStorage> {
         via_cpu("conv1d", self, [kernel], |x, [k]| x.conv1d(l, k, kl, params))
     }
 
     /// Input `[b_size, c_in, l_in]`, kernel `[c_in, c_out, k_size]`, result `[b_size, c_out, l_out]`.
-    fn conv_transpose1d(&self, l: &Layout, kernel: &dyn CustomStorage, kl: &Layout, params: &ParamsConvTranspose1D) -> Result<BoxedStorage> {
+    fn conv_transpose1d(
+        &self,
+        l: &Layout,
+        kernel: &dyn CustomStorage,
+        kl: &Layout,
+        params: &ParamsConvTranspose1D,
+    ) -> Result<BoxedStorage> {
         via_cpu("conv_transpose1d", self, [kernel], |x, [k]| x.conv_transpose1d(l, k, kl, params))
     }
 
     /// Input `[b_size, c_in, i_h, i_w]`, kernel `[c_out, c_in, k_h, k_w]`, result `[b_size, c_out, out_h, out_w]`.
-    fn conv2d(&self, l: &Layout, kernel: &dyn CustomStorage, kl: &Layout, params: &ParamsConv2D) -> Result<BoxedStorage> {
+    fn conv2d(
+        &self,
+        l: &Layout,
+        kernel: &dyn CustomStorage,
+        kl: &Layout,
+        params: &ParamsConv2D,
+    ) -> Result<BoxedStorage> {
         via_cpu("conv2d", self, [kernel], |x, [k]| x.conv2d(l, k, kl, params))
     }
 
     /// Input `[b_size, c_in, i_h, i_w]`, kernel `[c_in, c_out, k_h, k_w]`, result `[b_size, c_out, out_h, out_w]`.
-    fn conv_transpose2d(&self, l: &Layout, kernel: &dyn CustomStorage, kl: &Layout, params: &ParamsConvTranspose2D) -> Result<BoxedStorage> {
+    fn conv_transpose2d(
+        &self,
+        l: &Layout,
+        kernel: &dyn CustomStorage,
+        kl: &Layout,
+        params: &ParamsConvTranspose2D,
+    ) -> Result<BoxedStorage> {
         via_cpu("conv_transpose2d", self, [kernel], |x, [k]| x.conv_transpose2d(l, k, kl, params))
     }
 
@@ -157,12 +188,28 @@ pub trait CustomStorage: Any + Debug + Send + Sync {
     }
 
     /// Writes each element of `src` to where `ids`, of the same shape, says along `dim`.
-    fn scatter_set(&mut self, l: &Layout, ids: &dyn CustomStorage, idl: &Layout, src: &dyn CustomStorage, sl: &Layout, dim: usize) -> Result<()> {
+    fn scatter_set(
+        &mut self,
+        l: &Layout,
+        ids: &dyn CustomStorage,
+        idl: &Layout,
+        src: &dyn CustomStorage,
+        sl: &Layout,
+        dim: usize,
+    ) -> Result<()> {
         inplace_via_cpu("scatter_set", self, [ids, src], |x, [ids, src]| x.scatter_set(l, ids, idl, src, sl, dim))
     }
 
     /// Adds each element of `src` to where `ids`, of the same shape, says along `dim`.
-    fn scatter_add_set(&mut self, l: &Layout, ids: &dyn CustomStorage, idl: &Layout, src: &dyn CustomStorage, sl: &Layout, dim: usize) -> Result<()> {
+    fn scatter_add_set(
+        &mut self,
+        l: &Layout,
+        ids: &dyn CustomStorage,
+        idl: &Layout,
+        src: &dyn CustomStorage,
+        sl: &Layout,
+        dim: usize,
+    ) -> Result<()> {
         inplace_via_cpu("scatter_add", self, [ids, src], |x, [ids, src]| x.scatter_add_set(l, ids, idl, src, sl, dim))
     }
 
@@ -172,12 +219,26 @@ pub trait CustomStorage: Any + Debug + Send + Sync {
     }
 
     /// A copy to which each slice of `src` along `dim` is added where `ids`, of one dimension, says.
-    fn index_add(&self, l: &Layout, ids: &dyn CustomStorage, idl: &Layout, src: &dyn CustomStorage, sl: &Layout, dim: usize) -> Result<BoxedStorage> {
+    fn index_add(
+        &self,
+        l: &Layout,
+        ids: &dyn CustomStorage,
+        idl: &Layout,
+        src: &dyn CustomStorage,
+        sl: &Layout,
+        dim: usize,
+    ) -> Result<BoxedStorage> {
         via_cpu("index_add", self, [ids, src], |x, [ids, src]| x.index_add(l, ids, idl, src, sl, dim))
     }
 
     /// `[b, m, k]` by `[b, k, n]` to `[b, m, n]`; `bmnk` is (b, m, n, k). The layouts may have several batch dimensions.
-    fn matmul(&self, rhs: &dyn CustomStorage, bmnk: (usize, usize, usize, usize), ll: &Layout, rl: &Layout) -> Result<BoxedStorage> {
+    fn matmul(
+        &self,
+        rhs: &dyn CustomStorage,
+        bmnk: (usize, usize, usize, usize),
+        ll: &Layout,
+        rl: &Layout,
+    ) -> Result<BoxedStorage> {
         via_cpu("matmul", self, [rhs], |a, [b]| a.matmul(b, bmnk, ll, rl))
     }
 
