@@ -3,7 +3,7 @@
 use candle_core::{CpuStorage, CustomDevice, Device, InplaceOp1, Layout, Result, Tensor};
 use candle_nn::ops;
 use candle_reference_device::Reference;
-use taper_candle_tests::{assert_close, data, elements, same_everywhere};
+use taper_candle_tests::{assert_close, data, elements, first_line, same_everywhere};
 
 #[test]
 fn norms_and_softmax_run_on_a_device_that_knows_them() {
@@ -64,7 +64,7 @@ fn attention_to_one_position_is_its_value() -> Result<()> {
 #[test]
 fn attention_on_the_cpu_is_still_refused_as_upstream_does() -> Result<()> {
     let x = data(&[1, 1, 2, 4], &Device::Cpu)?;
-    assert_eq!(ops::sdpa(&x, &x, &x, None, false, 1., 1.).unwrap_err().to_string(), "SDPA has no cpu impl");
+    assert_eq!(first_line(ops::sdpa(&x, &x, &x, None, false, 1., 1.)), "SDPA has no cpu impl");
     Ok(())
 }
 

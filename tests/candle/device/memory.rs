@@ -3,7 +3,7 @@
 use candle_core::{CustomDevice, DType, Device, DeviceLocation, IndexOp, Result, Shape, Tensor};
 use candle_reference_device::{Minimal, Reference};
 use std::collections::HashMap;
-use taper_candle_tests::{data, elements, same_everywhere};
+use taper_candle_tests::{data, elements, first_line, same_everywhere};
 
 #[test]
 fn location_and_display_name_the_device() -> Result<()> {
@@ -11,7 +11,7 @@ fn location_and_display_name_the_device() -> Result<()> {
     assert_eq!(device.location(), DeviceLocation::Custom { name: "minimal", ordinal: 2 });
     let tensor = Tensor::new(&[1f32], &device)?;
     assert_eq!(tensor.to_string(), "[1.]\nTensor[[1], f32, minimal:2]");
-    assert_eq!(format!("{tensor:?}"), "Tensor[dims 1; f32, minimal:2]");
+    assert_eq!(format!("{tensor:?}"), "Tensor[1; f32, minimal:2]");
     Ok(())
 }
 
@@ -31,7 +31,7 @@ fn tensors_of_different_devices_do_not_meet() -> Result<()> {
     let x = data(&[3], &Device::Cpu)?;
     let (a, b) = (x.to_device(&Minimal::new(0).device())?, x.to_device(&Minimal::new(1).device())?);
     for (a, b) in [(&a, &b), (&a, &x), (&x, &a)] {
-        assert!(a.add(b).unwrap_err().to_string().contains("device mismatch in add"));
+        assert!(first_line(a.add(b)).contains("device mismatch in add"));
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ fn a_seed_repeats_the_same_numbers() -> Result<()> {
 
 #[test]
 fn a_device_without_random_numbers_says_why_it_takes_no_seed() {
-    let error = Minimal::new(0).device().set_seed(1).unwrap_err().to_string();
+    let error = first_line(Minimal::new(0).device().set_seed(1));
     assert_eq!(
         error,
         "minimal cannot be seeded with 1: it draws random numbers on the CPU, whose generator takes no seed"

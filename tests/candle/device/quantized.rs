@@ -12,7 +12,8 @@ const FORMATS: [GgmlDType; 7] =
 #[test]
 fn quantised_weights_are_as_on_the_cpu() {
     for format in FORMATS {
-        let (reference, _) = same_everywhere(0., |device| {
+        // F16 is multiplied as a plain matrix, by the device itself.
+        let (reference, _) = same_everywhere(1e-6, |device| {
             let weights = data(&[16, 256], &Device::Cpu)?;
             let quantised = QTensor::quantize(&weights.to_device(device)?, format)?;
             assert_eq!(quantised.data()?, QTensor::quantize_onto(&weights, format, device)?.data()?);

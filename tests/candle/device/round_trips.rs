@@ -3,7 +3,7 @@
 use candle_core::{CpuStorage, CustomDevice, CustomOp1, Device, InplaceOp2, Layout, Result, Shape, Tensor};
 use candle_reference_device::{Minimal, Reference};
 use std::sync::{Arc, Mutex};
-use taper_candle_tests::{data, elements, same_everywhere};
+use taper_candle_tests::{data, elements, first_line, same_everywhere};
 
 #[test]
 fn each_operation_is_counted_by_its_name() -> Result<()> {
@@ -46,7 +46,7 @@ fn a_strict_device_refuses_by_name() -> Result<()> {
     let minimal = Minimal::new(0);
     let x = data(&[2, 2], &minimal.device())?;
     minimal.round_trips().set_strict(true);
-    let error = x.matmul(&x).unwrap_err().to_string();
+    let error = first_line(x.matmul(&x));
     assert!(error.starts_with("minimal does not implement matmul, and is told to be strict"), "{error}");
     assert_eq!(minimal.round_trips().total(), 0);
     minimal.round_trips().set_strict(false);
@@ -66,8 +66,8 @@ fn a_strict_device_refuses_custom_ops_and_in_place_ops() -> Result<()> {
     let reference = Reference::new(0);
     reference.round_trips().set_strict(true);
     let x = data(&[4], &reference.device())?;
-    assert!(x.apply_op1_no_bwd(&Halve).unwrap_err().to_string().contains("halve"));
-    assert!(x.inplace_op2(&x.copy()?, &AddTo).unwrap_err().to_string().contains("add-to"));
+    assert!(first_line(x.apply_op1_no_bwd(&Halve)).contains("halve"));
+    assert!(first_line(x.inplace_op2(&x.copy()?, &AddTo)).contains("add-to"));
     Ok(())
 }
 
@@ -76,7 +76,7 @@ fn a_device_told_to_fail_says_where() -> Result<()> {
     let reference = Reference::new(1);
     let x = data(&[2, 2], &reference.device())?;
     reference.fail(Some("matmul"));
-    assert_eq!(x.matmul(&x).unwrap_err().to_string(), "reference:1 was told to fail in matmul");
+    assert_eq!(first_line(x.matmul(&x)), "reference:1 was told to fail in matmul");
     reference.fail(None);
     assert_eq!(elements(&x.matmul(&x)?).len(), 4);
     Ok(())

@@ -15,7 +15,7 @@ use taper_candle_tests::{data, same_everywhere};
 const TOLERANCE: f32 = 1e-4;
 
 /// Writes the weights that a model asks for, made up by its own initialisers, to a file that every device loads.
-fn weights<M>(folder: &Path, model: impl FnOnce(VarBuilder) -> Result<M>) -> PathBuf {
+fn weights<M>(folder: &Path, model: impl FnOnce(VarBuilder<'static>) -> Result<M>) -> PathBuf {
     let names = VarMap::new();
     model(VarBuilder::from_varmap(&names, DType::F32, &Device::Cpu)).unwrap();
     let path = folder.join("model.safetensors");

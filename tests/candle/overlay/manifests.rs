@@ -21,7 +21,7 @@ fn plain(dependency: &Value) -> Value {
         other => other.as_table().unwrap().clone(),
     };
     if let Some(features) = table.get_mut("features").and_then(Value::as_array_mut) {
-        features.sort_by_key(ToString::to_string);
+        features.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
         features.dedup();
     }
     Value::Table(table)

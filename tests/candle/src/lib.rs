@@ -10,6 +10,12 @@ pub fn data(shape: &[usize], device: &Device) -> Result<Tensor> {
     Tensor::from_vec(values, shape, device)
 }
 
+/// The first line of an error: with `RUST_BACKTRACE` set, the others say where it was made.
+pub fn first_line<T>(result: Result<T>) -> String {
+    let message = result.err().expect("an error").to_string();
+    message.lines().next().unwrap_or_default().to_owned()
+}
+
 /// The elements in f32.
 pub fn elements(tensor: &Tensor) -> Vec<f32> {
     tensor.to_dtype(DType::F32).and_then(|t| t.flatten_all()?.to_vec1()).expect("a tensor can be read")
