@@ -1,6 +1,6 @@
 //! The elements of a tensor on the reference device. Moves of memory work for every type, arithmetic for `f32`, `f64`, `u8`, `u32`
-//! and `i64`, matrix products, convolutions in two dimensions and special functions
-//! for `f32`; the rest, pooling among it, is left to round trips.
+//! and `i64`, matrix products, convolutions in two dimensions and special functions for `f32`; the rest, pooling among it, is left to
+//! round trips.
 
 use crate::arithmetic::{self, Number};
 use crate::device::Reference;
