@@ -1,55 +1,57 @@
-//! What the reference device computes as a whole: convolutions, and custom ops that it takes by name, in f32. Of candle-core
-//! `argsort`, of candle-nn `softmax-last-dim`, `rms-norm`, `layer-norm` and `metal-sdpa`, written from their documentation, so that they
-//! check the ops' parameters too.
+//! What the reference device computes as a whole: convolutions, and custom ops that the reference device takes by name, in f32: of candle-core `argsort`, of candle-nn `softmax-last-dim`,
+//! `rms-norm`, `layer-norm` and `metal-sdpa`. Written from their documentation, so that they check the ops' parameters too.
 
 use crate::storage::ReferenceStorage;
 use candle_core::conv::ParamsConv2D;
-use candle_core::custom::BoxedStorage;
-use candle_core::{DType, Layout, Result, Shape, Storage, Tensor, bail};
+use candle_core::custom::{BoxedStorage, Params};
+use candle_core::{DType, Layout, Result, Shape, Storage, bail};
 
 type Operand<'a> = (&'a ReferenceStorage, &'a Layout);
 
-/// `columns` is the size of the last dimension. Result: u32, of the same shape.
-pub(crate) fn argsort((x, l): Operand, ascending: bool, columns: usize) -> Result<(BoxedStorage, Shape)> {
+/// Parameters: whether ascending, and the size of the last dimension. Result: u32, of the same shape.
+pub(crate) fn argsort((x, l): Operand, params: &[f64]) -> Result<(BoxedStorage, Shape)> {
+    let &[ascending, columns] = params else { return unexpected("argsort", params) };
     let mut order = vec![];
-    for row in x.in_order::<f32>(l).chunks(columns.max(1)) {
+    for row in x.in_order::<f32>(l).chunks(columns as usize) {
         let mut indices: Vec<u32> = (0..row.len() as u32).collect();
         indices.sort_by(|&a, &b| {
             let by_value = row[a as usize].total_cmp(&row[b as usize]);
-            if ascending { by_value } else { by_value.reverse() }
+            if ascending == 1. { by_value } else { by_value.reverse() }
         });
         order.extend(indices);
     }
     Ok((x.device.collect(order.len(), order), l.shape().clone()))
 }
 
-pub(crate) fn softmax((x, l): Operand) -> Result<(BoxedStorage, Shape)> {
+pub(crate) fn softmax((x, l): Operand, _: &[f64]) -> Result<(BoxedStorage, Shape)> {
     let mut elements = x.in_order::<f32>(l);
     elements.chunks_mut(last(l)).for_each(softmax_row);
     Ok((x.device.collect(elements.len(), elements), l.shape().clone()))
 }
 
-/// `weight` is `[columns]`.
-pub(crate) fn rms_norm((x, l): Operand, (weight, wl): Operand, epsilon: f32) -> Result<(BoxedStorage, Shape)> {
+/// Parameter: epsilon. `weight` is `[columns]`.
+pub(crate) fn rms_norm((x, l): Operand, (weight, wl): Operand, params: &[f64]) -> Result<(BoxedStorage, Shape)> {
+    let &[epsilon] = params else { return unexpected("rms-norm", params) };
     let weight = weight.in_order::<f32>(wl);
     let mut elements = x.in_order::<f32>(l);
     for row in elements.chunks_mut(last(l)) {
         let mean_square = row.iter().map(|x| x * x).sum::<f32>() / row.len() as f32;
-        let scale = (mean_square + epsilon).sqrt();
+        let scale = (mean_square + epsilon as f32).sqrt();
         row.iter_mut().zip(&weight).for_each(|(x, weight)| *x = *x / scale * weight);
     }
     Ok((x.device.collect(elements.len(), elements), l.shape().clone()))
 }
 
-/// Weight and bias are `[columns]`.
-pub(crate) fn layer_norm(operands: [Operand; 3], epsilon: f32) -> Result<(BoxedStorage, Shape)> {
+/// Parameter: epsilon. Weight and bias are `[columns]`.
+pub(crate) fn layer_norm(operands: [Operand; 3], params: &Params) -> Result<(BoxedStorage, Shape)> {
     let [(x, l), (weight, wl), (bias, bl)] = operands;
+    let &[epsilon] = &params.numbers[..] else { return unexpected("layer-norm", &params.numbers) };
     let (weight, bias) = (weight.in_order::<f32>(wl), bias.in_order::<f32>(bl));
     let mut elements = x.in_order::<f32>(l);
     for row in elements.chunks_mut(last(l)) {
         let mean = row.iter().sum::<f32>() / row.len() as f32;
         let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / row.len() as f32;
-        let scale = (variance + epsilon).sqrt();
+        let scale = (variance + epsilon as f32).sqrt();
         for (x, (weight, bias)) in row.iter_mut().zip(weight.iter().zip(&bias)) {
             *x = (*x - mean) / scale * weight + bias;
         }
@@ -57,27 +59,15 @@ pub(crate) fn layer_norm(operands: [Operand; 3], epsilon: f32) -> Result<(BoxedS
     Ok((x.device.collect(elements.len(), elements), l.shape().clone()))
 }
 
-/// How to attend.
-pub(crate) struct Attention {
-    pub(crate) scale: f32,
-    /// The soft cap; 1 stands for none.
-    pub(crate) cap: f32,
-    pub(crate) causal: bool,
-}
-
-/// `q` is `[batch, heads, rows, width]`, `k` and `v` are `[batch, kv_heads, columns, width]`; a mask, `[batch, heads, rows, columns]`, is
-/// added to the scores.
-pub(crate) fn attention(
-    operands: [Operand; 3],
-    how: &Attention,
-    mask: Option<&Tensor>,
-) -> Result<(BoxedStorage, Shape)> {
+/// Parameters: scale, soft cap (1 for none), whether causal; a mask `[batch, heads, rows, columns]` that is added, or none.
+/// `q` is `[batch, heads, rows, width]`, `k` and `v` are `[batch, kv_heads, columns, width]`.
+pub(crate) fn attention(operands: [Operand; 3], params: &Params) -> Result<(BoxedStorage, Shape)> {
     let [(q, ql), (k, kl), (v, vl)] = operands;
-    let &Attention { scale, cap, causal } = how;
+    let &[scale, cap, causal] = &params.numbers[..] else { return unexpected("metal-sdpa", &params.numbers) };
     let (batch, heads, rows, width) = ql.shape().dims4()?;
     let (_, kv_heads, columns, v_width) = vl.shape().dims4()?;
     let (keys, values) = (k.in_order::<f32>(kl), v.in_order::<f32>(vl));
-    let mask = mask.map(elements_of).transpose()?;
+    let mask = params.tensors.first().map(|mask| elements_of(mask)).transpose()?;
     let mut result = vec![0f32; batch * heads * rows * v_width];
     for (at, (query, sums)) in q.in_order::<f32>(ql).chunks(width).zip(result.chunks_mut(v_width)).enumerate() {
         let (head, row) = (at / rows, at % rows);
@@ -85,11 +75,11 @@ pub(crate) fn attention(
         let mut scores: Vec<f32> = (0..columns)
             .map(|column| {
                 let key = &keys[(first + column) * width..][..width];
-                let mut score = query.iter().zip(key).map(|(q, k)| q * k).sum::<f32>() * scale;
+                let mut score = query.iter().zip(key).map(|(q, k)| q * k).sum::<f32>() * scale as f32;
                 if cap != 1. {
-                    score = (score / cap).tanh() * cap;
+                    score = (score / cap as f32).tanh() * cap as f32;
                 }
-                let hidden = causal && column + rows > row + columns;
+                let hidden = causal == 1. && column + rows > row + columns;
                 score
                     + mask.as_ref().map_or(0., |mask| mask[at * columns + column])
                     + if hidden { f32::NEG_INFINITY } else { 0. }
@@ -149,7 +139,7 @@ fn softmax_row(row: &mut [f32]) {
 }
 
 /// The f32 elements of a tensor that an op carries, which lies on the device as its operands do.
-fn elements_of(tensor: &Tensor) -> Result<Vec<f32>> {
+fn elements_of(tensor: &candle_core::Tensor) -> Result<Vec<f32>> {
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
         Storage::Custom(storage) if tensor.dtype() == DType::F32 => {
@@ -161,4 +151,8 @@ fn elements_of(tensor: &Tensor) -> Result<Vec<f32>> {
 
 fn last(l: &Layout) -> usize {
     l.dims().last().copied().unwrap_or(1).max(1)
+}
+
+fn unexpected<T>(op: &str, params: &[f64]) -> Result<T> {
+    bail!("{op} came with the parameters {params:?}, which its documentation does not name")
 }
