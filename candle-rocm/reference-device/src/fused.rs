@@ -1,5 +1,6 @@
-//! What the reference device computes as a whole: convolutions, and custom ops that the reference device takes by name, in f32: of candle-core `argsort`, of candle-nn `softmax-last-dim`,
-//! `rms-norm`, `layer-norm` and `metal-sdpa`. Written from their documentation, so that they check the ops' parameters too.
+//! What the reference device computes as a whole: convolutions, and custom ops that it takes by name, in f32. Of candle-core
+//! `argsort`, of candle-nn `softmax-last-dim`, `rms-norm`, `layer-norm` and `metal-sdpa`, written from their documentation, so that they
+//! check the ops' parameters too.
 
 use crate::storage::ReferenceStorage;
 use candle_core::conv::ParamsConv2D;
