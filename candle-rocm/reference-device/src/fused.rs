@@ -4,55 +4,52 @@
 
 use crate::storage::ReferenceStorage;
 use candle_core::conv::ParamsConv2D;
-use candle_core::custom::{BoxedStorage, Params};
-use candle_core::{DType, Layout, Result, Shape, Storage, bail};
+use candle_core::custom::BoxedStorage;
+use candle_core::{DType, Layout, Result, Shape, Storage, Tensor, bail};
 
 type Operand<'a> = (&'a ReferenceStorage, &'a Layout);
 
-/// Parameters: whether ascending, and the size of the last dimension. Result: u32, of the same shape.
-pub(crate) fn argsort((x, l): Operand, params: &[f64]) -> Result<(BoxedStorage, Shape)> {
-    let &[ascending, columns] = params else { return unexpected("argsort", params) };
+/// `columns` is the size of the last dimension. Result: u32, of the same shape.
+pub(crate) fn argsort((x, l): Operand, ascending: bool, columns: usize) -> Result<(BoxedStorage, Shape)> {
     let mut order = vec![];
-    for row in x.in_order::<f32>(l).chunks(columns as usize) {
+    for row in x.in_order::<f32>(l).chunks(columns.max(1)) {
         let mut indices: Vec<u32> = (0..row.len() as u32).collect();
         indices.sort_by(|&a, &b| {
             let by_value = row[a as usize].total_cmp(&row[b as usize]);
-            if ascending == 1. { by_value } else { by_value.reverse() }
+            if ascending { by_value } else { by_value.reverse() }
         });
         order.extend(indices);
     }
     Ok((x.device.collect(order.len(), order), l.shape().clone()))
 }
 
-pub(crate) fn softmax((x, l): Operand, _: &[f64]) -> Result<(BoxedStorage, Shape)> {
+pub(crate) fn softmax((x, l): Operand) -> Result<(BoxedStorage, Shape)> {
     let mut elements = x.in_order::<f32>(l);
     elements.chunks_mut(last(l)).for_each(softmax_row);
     Ok((x.device.collect(elements.len(), elements), l.shape().clone()))
 }
 
-/// Parameter: epsilon. `weight` is `[columns]`.
-pub(crate) fn rms_norm((x, l): Operand, (weight, wl): Operand, params: &[f64]) -> Result<(BoxedStorage, Shape)> {
-    let &[epsilon] = params else { return unexpected("rms-norm", params) };
+/// `weight` is `[columns]`.
+pub(crate) fn rms_norm((x, l): Operand, (weight, wl): Operand, epsilon: f32) -> Result<(BoxedStorage, Shape)> {
     let weight = weight.in_order::<f32>(wl);
     let mut elements = x.in_order::<f32>(l);
     for row in elements.chunks_mut(last(l)) {
         let mean_square = row.iter().map(|x| x * x).sum::<f32>() / row.len() as f32;
-        let scale = (mean_square + epsilon as f32).sqrt();
+        let scale = (mean_square + epsilon).sqrt();
         row.iter_mut().zip(&weight).for_each(|(x, weight)| *x = *x / scale * weight);
     }
     Ok((x.device.collect(elements.len(), elements), l.shape().clone()))
 }
 
-/// Parameter: epsilon. Weight and bias are `[columns]`.
-pub(crate) fn layer_norm(operands: [Operand; 3], params: &Params) -> Result<(BoxedStorage, Shape)> {
+/// Weight and bias are `[columns]`.
+pub(crate) fn layer_norm(operands: [Operand; 3], epsilon: f32) -> Result<(BoxedStorage, Shape)> {
     let [(x, l), (weight, wl), (bias, bl)] = operands;
-    let &[epsilon] = &params.numbers[..] else { return unexpected("layer-norm", &params.numbers) };
     let (weight, bias) = (weight.in_order::<f32>(wl), bias.in_order::<f32>(bl));
     let mut elements = x.in_order::<f32>(l);
     for row in elements.chunks_mut(last(l)) {
         let mean = row.iter().sum::<f32>() / row.len() as f32;
         let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / row.len() as f32;
-        let scale = (variance + epsilon as f32).sqrt();
+        let scale = (variance + epsilon).sqrt();
         for (x, (weight, bias)) in row.iter_mut().zip(weight.iter().zip(&bias)) {
             *x = (*x - mean) / scale * weight + bias;
         }
@@ -60,15 +57,27 @@ pub(crate) fn layer_norm(operands: [Operand; 3], params: &Params) -> Result<(Box
     Ok((x.device.collect(elements.len(), elements), l.shape().clone()))
 }
 
-/// Parameters: scale, soft cap (1 for none), whether causal; a mask `[batch, heads, rows, columns]` that is added, or none.
-/// `q` is `[batch, heads, rows, width]`, `k` and `v` are `[batch, kv_heads, columns, width]`.
-pub(crate) fn attention(operands: [Operand; 3], params: &Params) -> Result<(BoxedStorage, Shape)> {
+/// How to attend.
+pub(crate) struct Attention {
+    pub(crate) scale: f32,
+    /// The soft cap; 1 stands for none.
+    pub(crate) cap: f32,
+    pub(crate) causal: bool,
+}
+
+/// `q` is `[batch, heads, rows, width]`, `k` and `v` are `[batch, kv_heads, columns, width]`; a mask, `[batch, heads, rows, columns]`, is
+/// added to the scores.
+pub(crate) fn attention(
+    operands: [Operand; 3],
+    how: &Attention,
+    mask: Option<&Tensor>,
+) -> Result<(BoxedStorage, Shape)> {
     let [(q, ql), (k, kl), (v, vl)] = operands;
-    let &[scale, cap, causal] = &params.numbers[..] else { return unexpected("metal-sdpa", &params.numbers) };
+    let &Attention { scale, cap, causal } = how;
     let (batch, heads, rows, width) = ql.shape().dims4()?;
     let (_, kv_heads, columns, v_width) = vl.shape().dims4()?;
     let (keys, values) = (k.in_order::<f32>(kl), v.in_order::<f32>(vl));
-    let mask = params.tensors.first().map(|mask| elements_of(mask)).transpose()?;
+    let mask = mask.map(elements_of).transpose()?;
     let mut result = vec![0f32; batch * heads * rows * v_width];
     for (at, (query, sums)) in q.in_order::<f32>(ql).chunks(width).zip(result.chunks_mut(v_width)).enumerate() {
         let (head, row) = (at / rows, at % rows);
@@ -76,11 +85,11 @@ pub(crate) fn attention(operands: [Operand; 3], params: &Params) -> Result<(Boxe
         let mut scores: Vec<f32> = (0..columns)
             .map(|column| {
                 let key = &keys[(first + column) * width..][..width];
-                let mut score = query.iter().zip(key).map(|(q, k)| q * k).sum::<f32>() * scale as f32;
+                let mut score = query.iter().zip(key).map(|(q, k)| q * k).sum::<f32>() * scale;
                 if cap != 1. {
-                    score = (score / cap as f32).tanh() * cap as f32;
+                    score = (score / cap).tanh() * cap;
                 }
-                let hidden = causal == 1. && column + rows > row + columns;
+                let hidden = causal && column + rows > row + columns;
                 score
                     + mask.as_ref().map_or(0., |mask| mask[at * columns + column])
                     + if hidden { f32::NEG_INFINITY } else { 0. }
@@ -140,7 +149,7 @@ fn softmax_row(row: &mut [f32]) {
 }
 
 /// The f32 elements of a tensor that an op carries, which lies on the device as its operands do.
-fn elements_of(tensor: &candle_core::Tensor) -> Result<Vec<f32>> {
+fn elements_of(tensor: &Tensor) -> Result<Vec<f32>> {
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
         Storage::Custom(storage) if tensor.dtype() == DType::F32 => {
@@ -152,8 +161,4 @@ fn elements_of(tensor: &candle_core::Tensor) -> Result<Vec<f32>> {
 
 fn last(l: &Layout) -> usize {
     l.dims().last().copied().unwrap_or(1).max(1)
-}
-
-fn unexpected<T>(op: &str, params: &[f64]) -> Result<T> {
-    bail!("{op} came with the parameters {params:?}, which its documentation does not name")
 }

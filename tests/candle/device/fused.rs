@@ -1,6 +1,7 @@
 //! Ops that a device takes by their names and parameters.
 
-use candle_core::{CpuStorage, CustomDevice, Device, InplaceOp1, Layout, Result, Tensor};
+use candle_core::backend::BackendStorage;
+use candle_core::{CpuStorage, CustomDevice, CustomOp1, Device, InplaceOp1, Layout, Result, Shape, Tensor};
 use candle_nn::ops;
 use candle_reference_device::Reference;
 use taper_candle_tests::{assert_close, data, elements, first_line, same_everywhere};
@@ -66,6 +67,22 @@ fn attention_on_the_cpu_is_still_refused_as_upstream_does() -> Result<()> {
     let x = data(&[1, 1, 2, 4], &Device::Cpu)?;
     assert_eq!(first_line(ops::sdpa(&x, &x, &x, None, false, 1., 1.)), "SDPA has no cpu impl");
     Ok(())
+}
+
+/// As candle-nn's are in a program that does not patch it: the name alone is not enough to run an op.
+#[test]
+fn an_op_that_does_not_tell_its_parameters_runs_itself() {
+    struct Untold;
+    impl CustomOp1 for Untold {
+        fn name(&self) -> &'static str {
+            "argsort"
+        }
+        fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+            Ok((storage.affine(layout, 2., 0.)?, layout.shape().clone()))
+        }
+    }
+    let (reference, _) = same_everywhere(0., |device| data(&[2, 3], device)?.apply_op1(Untold));
+    assert_eq!(reference.round_trips().counts()["argsort"], 1);
 }
 
 #[test]
