@@ -2,7 +2,7 @@
 //! same on the reference device and on the minimal one.
 
 // Upstream's code is not ours to tidy.
-#![allow(clippy::all, unused, unexpected_cfgs)]
+#![allow(clippy::all, clippy::uninlined_format_args, clippy::dbg_macro, clippy::todo, unused, unexpected_cfgs)]
 
 extern crate candle_core as candle;
 
