@@ -124,7 +124,7 @@ fn a_prediction_is_a_text() {
     let image = json!([{ "type": "image_url", "image_url": { "url": "data:," } }]);
     for (prediction, param, told) in [
         (json!("hi"), "prediction", "hi"),
-        (json!({ "content": "hi" }), "prediction", "type"),
+        (json!({ "content": "hi" }), "prediction.type", "missing"),
         (json!({ "type": "guess", "content": "hi" }), "prediction.type", "guess"),
         (json!({ "type": "content", "content": 5 }), "prediction.content", "5"),
         (json!({ "type": "content", "content": image }), "prediction.content[0]", "image_url"),

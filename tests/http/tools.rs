@@ -191,7 +191,7 @@ fn beside_tools_an_answer_follows_its_schema_or_is_a_call() {
         let choice = &answer["choices"][0];
         match choice["message"]["content"].as_str() {
             Some(text) => {
-                let found: Value = serde_json::from_str(text).unwrap();
+                let found: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {answer}"));
                 assert!([20, 21].contains(&found["degrees"].as_i64().unwrap()), "{text}");
                 assert_eq!(choice["finish_reason"], "stop");
                 kinds[0] += 1;

@@ -1,7 +1,8 @@
 //! Turns a patch into a tree to edit, and back:
 //!
 //! ```text
-//! cargo run -p candle-overlay-build -- open  candle-core DIR    # upstream's sources, patched, in the new folder DIR
+//! cargo run -p candle-overlay-build -- plain candle-core DIR    # upstream's sources, in the new folder DIR
+//! cargo run -p candle-overlay-build -- open  candle-core DIR    # the same, patched
 //! cargo run -p candle-overlay-build -- close candle-core DIR    # open-device.patch, made from what is in DIR
 //! ```
 
@@ -14,9 +15,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
+        ["plain", name, folder] => plain(name, Path::new(folder)),
         ["open", name, folder] => open(name, Path::new(folder)),
         ["close", name, folder] => close(name, Path::new(folder)),
-        _ => Err("usage: candle-overlay-build (open|close) (candle-core|candle-nn) FOLDER".to_owned()),
+        _ => Err("usage: candle-overlay-build (plain|open|close) (candle-core|candle-nn) FOLDER".to_owned()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -27,18 +29,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where the patch does not apply, because upstream has moved, its sources are left as they are beside the message.
+fn plain(name: &str, folder: &Path) -> Result<()> {
+    must_be_new(folder)?;
+    copy_tree(&pristine(&overlay(name)?)?, folder)
+}
+
 fn open(name: &str, folder: &Path) -> Result<()> {
-    if folder.exists() {
-        return Err(format!("{} exists: name a new folder", folder.display()));
+    must_be_new(folder)?;
+    overlay(name)?.write_patched(folder)
+}
+
+/// `write_patched` empties the folder that it is given.
+fn must_be_new(folder: &Path) -> Result<()> {
+    match folder.exists() {
+        true => Err(format!("{} exists: name a new folder", folder.display())),
+        false => Ok(()),
     }
-    let overlay = overlay(name)?;
-    overlay.write_patched(folder).inspect_err(|_| {
-        if let Ok(pristine) = pristine(&overlay) {
-            let _ = copy_tree(&pristine, folder);
-            eprintln!("{}: upstream's sources, without the patch; apply it with: patch -p1", folder.display());
-        }
-    })
 }
 
 fn close(name: &str, folder: &Path) -> Result<()> {

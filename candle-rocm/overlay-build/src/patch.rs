@@ -1,6 +1,6 @@
 //! The format of `open-device.patch`: a unified diff without context lines, so that it holds next to nothing of upstream's,
 //! and in the header of each file the SHA-256 of what it applies to, since lines that are only added check nothing by
-//! themselves. `patch -p1` reads it, too.
+//! themselves. Never apply it with `patch`: without context, its hunks land at the lines that they had, whatever is there now.
 
 use crate::{Result, rust_files, said};
 use sha2::{Digest, Sha256};

@@ -14,8 +14,8 @@ pub fn source_variable(name: &str) -> String {
 /// The folder of the published crate, the one with `Cargo.toml` in it.
 pub fn folder(name: &str, version: &str) -> Result<PathBuf> {
     let variable_name = source_variable(name);
-    if let Some(folder) = env::var_os(&variable_name) {
-        return Ok(folder.into());
+    if let Some(folder) = env::var_os(&variable_name).map(PathBuf::from) {
+        return unpacked(folder, &variable_name, name, version);
     }
     let metadata = metadata().map_err(|error| {
         format!(
@@ -30,6 +30,17 @@ pub fn folder(name: &str, version: &str) -> Result<PathBuf> {
             helper_manifest().display()
         )
     })
+}
+
+/// What a variable names, if there is a crate in it.
+fn unpacked(folder: PathBuf, variable_name: &str, name: &str, version: &str) -> Result<PathBuf> {
+    match folder.join("src").join("lib.rs").is_file() {
+        true => Ok(folder),
+        false => Err(format!(
+            "{variable_name} is {}, which has no src/lib.rs: set it to an unpacked copy of {name} {version}, or unset it",
+            folder.display()
+        )),
+    }
 }
 
 /// The manifest of the package on whose behalf cargo is asked.
@@ -70,9 +81,15 @@ fn ask(manifest: &Path, folder: &Path, offline: bool) -> std::result::Result<Out
 
 /// The folder of a package that came from a registry.
 fn published(metadata: &serde_json::Value, name: &str, version: &str) -> Option<PathBuf> {
+    // Not from git or a path, which cargo checks against no hash.
+    let from_registry = |package: &serde_json::Value| {
+        package["source"]
+            .as_str()
+            .is_some_and(|source| source.starts_with("registry+") || source.starts_with("sparse+"))
+    };
     let package = metadata["packages"]
         .as_array()?
         .iter()
-        .find(|package| package["name"] == name && package["version"] == version && package["source"].is_string())?;
+        .find(|package| package["name"] == name && package["version"] == version && from_registry(package))?;
     Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_path_buf())
 }

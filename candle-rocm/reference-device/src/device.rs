@@ -7,8 +7,8 @@ use crate::storage::{ReferenceStorage, of};
 use candle_core::custom::{BoxedStorage, Operand, RoundTrips, cpu_storage_as_bytes};
 use candle_core::quantized::GgmlDType;
 use candle_core::{
-    CpuStorage, CustomDevice, CustomOp1, CustomOp2, CustomOp3, CustomQStorage, CustomStorage, DType, Device,
-    InplaceOp1, Layout, Result, Shape, bail,
+    CpuStorage, CustomDevice, CustomOp1, CustomOp2, CustomOp3, CustomQStorage, CustomStorage, DType, Device, Layout,
+    Result, Shape, bail,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,18 +55,23 @@ impl Reference {
         self.log().calls.clone()
     }
 
-    /// From now on this operation fails, as `calls` names it, or none.
+    /// From now on this operation fails, as `calls` or the round trips name it, or none.
     pub fn fail(&self, op: Option<&'static str>) {
         self.log().failing = op;
     }
 
     /// Counts a call, or fails it.
     pub(crate) fn count(&self, op: &'static str) -> Result<()> {
-        let mut log = self.log();
-        if log.failing == Some(op) {
+        self.check(op)?;
+        *self.log().calls.entry(op).or_default() += 1;
+        Ok(())
+    }
+
+    /// Fails an operation that is to fail.
+    fn check(&self, op: &'static str) -> Result<()> {
+        if self.log().failing == Some(op) {
             bail!("{self:?} was told to fail in {op}")
         }
-        *log.calls.entry(op).or_default() += 1;
         Ok(())
     }
 
@@ -135,6 +140,11 @@ impl CustomDevice for Reference {
 
     fn round_trips(&self) -> &RoundTrips {
         &self.0.round_trips
+    }
+
+    fn round_trip(&self, op: &'static str) -> Result<()> {
+        self.check(op)?;
+        self.round_trips().begin(self.name(), op)
     }
 
     fn same_device(&self, other: &dyn CustomDevice) -> bool {
@@ -206,6 +216,12 @@ impl CustomDevice for Reference {
         self.count("synchronize")
     }
 
+    fn qzeros(&self, elem_count: usize, dtype: GgmlDType) -> Result<Box<dyn CustomQStorage>> {
+        self.count("qzeros")?;
+        let bytes = elem_count / dtype.block_size() * dtype.type_size();
+        Ok(Box::new(ReferenceQStorage { memory: self.memory_from(&vec![0; bytes]), dtype, device: self.clone() }))
+    }
+
     fn load_quantized(&self, data: &[u8], dtype: GgmlDType) -> Result<Box<dyn CustomQStorage>> {
         self.count("load_quantized")?;
         Ok(Box::new(ReferenceQStorage { memory: self.memory_from(data), dtype, device: self.clone() }))
@@ -244,24 +260,16 @@ impl CustomDevice for Reference {
                 self.count("layer-norm")?;
                 fused::layer_norm([(of(x1)?, l1), (of(x2)?, l2), (of(x3)?, l3)], epsilon as f32)
             }
+            ("rotary-emb", DType::F32, &[positions_first]) => {
+                self.count("rotary-emb")?;
+                fused::rotary([(of(x1)?, l1), (of(x2)?, l2), (of(x3)?, l3)], positions_first == 1.)
+            }
             ("metal-sdpa", DType::F32, &[scale, cap, causal]) => {
                 self.count("metal-sdpa")?;
                 let how = fused::Attention { scale: scale as f32, cap: cap as f32, causal: causal == 1. };
                 fused::attention([(of(x1)?, l1), (of(x2)?, l2), (of(x3)?, l3)], &how, params.tensors.first().copied())
             }
             _ => op.custom_fwd(x1, l1, x2, l2, x3, l3),
-        }
-    }
-
-    fn inplace_op1(&self, dst: &mut dyn CustomStorage, dst_l: &Layout, op: &dyn InplaceOp1) -> Result<()> {
-        match (op.name(), dst.dtype(), dst.downcast_mut::<ReferenceStorage>()) {
-            ("double", DType::F32, Some(own)) => {
-                self.count("double")?;
-                let elements = own.memory.elements_mut::<f32>();
-                dst_l.offsets().for_each(|at| elements[at] *= 2.);
-                Ok(())
-            }
-            _ => op.custom_fwd(dst, dst_l),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the reference device computes as a whole: convolutions, and custom ops that it takes by name, in f32. Of candle-core
-//! `argsort`, of candle-nn `softmax-last-dim`, `rms-norm`, `layer-norm` and `metal-sdpa`, written from their documentation, so that they
-//! check the ops' parameters too.
+//! `argsort`, of candle-nn `softmax-last-dim`, `rms-norm`, `layer-norm`, `rotary-emb` and `metal-sdpa`, written from their documentation, so
+//! that they check the ops' parameters too.
 
 use crate::storage::ReferenceStorage;
 use candle_core::conv::ParamsConv2D;
@@ -52,6 +52,27 @@ pub(crate) fn layer_norm(operands: [Operand; 3], epsilon: f32) -> Result<(BoxedS
         let scale = (variance + epsilon).sqrt();
         for (x, (weight, bias)) in row.iter_mut().zip(weight.iter().zip(&bias)) {
             *x = (*x - mean) / scale * weight + bias;
+        }
+    }
+    Ok((x.device.collect(elements.len(), elements), l.shape().clone()))
+}
+
+/// `x` is `[batch, heads, positions, width]`, or `[batch, positions, heads, width]` where positions come first; cosines and sines are
+/// `[positions or more, width / 2]`, or the same for each batch.
+pub(crate) fn rotary(operands: [Operand; 3], positions_first: bool) -> Result<(BoxedStorage, Shape)> {
+    let [(x, l), (cos, cl), (sin, sl)] = operands;
+    let (_, outer, inner, width) = l.shape().dims4()?;
+    let half = width / 2;
+    let (cos, sin) = (cos.in_order::<f32>(cl), sin.in_order::<f32>(sl));
+    let batch_stride = if let &[_, positions, _] = cl.dims() { positions * half } else { 0 };
+    let mut elements = x.in_order::<f32>(l);
+    for (at, row) in elements.chunks_mut(width.max(1)).enumerate() {
+        let position = if positions_first { at / inner % outer } else { at % inner };
+        let angles = at / (outer * inner) * batch_stride + position * half;
+        let (low, high) = row.split_at_mut(half);
+        for (i, (a, b)) in low.iter_mut().zip(high).enumerate() {
+            let (cos, sin) = (cos[angles + i], sin[angles + i]);
+            (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
         }
     }
     Ok((x.device.collect(elements.len(), elements), l.shape().clone()))

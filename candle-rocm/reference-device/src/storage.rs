@@ -9,8 +9,8 @@ use crate::memory::{Element, Memory};
 use candle_core::backend::BackendStorage;
 use candle_core::conv::ParamsConv2D;
 use candle_core::custom::{
-    BoxedStorage, Copy2d, binary_name, cpu_binary, cpu_storage_as_bytes, cpu_storage_from_bytes, cpu_unary, unary_name,
-    via_cpu,
+    BoxedStorage, Copy2d, binary_name, cpu_binary, cpu_storage_as_bytes, cpu_storage_from_bytes, cpu_unary,
+    reduce_name, unary_name, via_cpu,
 };
 use candle_core::op::{BinaryOp, CmpOp, ReduceOp, UnaryOp};
 use candle_core::scalar::Scalar;
@@ -212,9 +212,9 @@ impl CustomStorage for ReferenceStorage {
 
     fn reduce_op(&self, op: ReduceOp, l: &Layout, dims: &[usize]) -> Result<BoxedStorage> {
         with_numbers!(self.dtype, T => {
-            self.device.count("reduce")?;
+            self.device.count(reduce_name(op))?;
             Ok(self.reduce::<T>(op, l, dims))
-        }, else via_cpu("reduce", self, [], |x, []| x.reduce_op(op, l, dims)))
+        }, else via_cpu(reduce_name(op), self, [], |x, []| x.reduce_op(op, l, dims)))
     }
 
     fn cmp(&self, op: CmpOp, rhs: &dyn CustomStorage, ll: &Layout, rl: &Layout) -> Result<BoxedStorage> {
@@ -227,7 +227,7 @@ impl CustomStorage for ReferenceStorage {
     fn unary(&self, op: UnaryOp, l: &Layout) -> Result<BoxedStorage> {
         match (self.dtype, arithmetic::unary(op)) {
             (DType::F32, Some(f)) => {
-                self.device.count("unary")?;
+                self.device.count(unary_name(op))?;
                 Ok(self.map(l, f))
             }
             _ => via_cpu(unary_name(op), self, [], |x, []| cpu_unary(op, x, l)),
@@ -236,7 +236,7 @@ impl CustomStorage for ReferenceStorage {
 
     fn binary(&self, op: BinaryOp, rhs: &dyn CustomStorage, ll: &Layout, rl: &Layout) -> Result<BoxedStorage> {
         with_numbers!(self.dtype, T => {
-            self.device.count("binary")?;
+            self.device.count(binary_name(op))?;
             Ok(self.zip(ll, of(rhs)?, rl, |a: T, b: T| arithmetic::binary(op, a, b)))
         }, else via_cpu(binary_name(op), self, [rhs], |a, [b]| cpu_binary(op, a, b, ll, rl)))
     }

@@ -85,7 +85,11 @@ pub fn call_grammar(format: &Format, tools: &[Tool], options: &GrammarOptions) -
     let calls = calls::calls(&mut lark, format, &tools, parallel);
     let answer = match (&options.choice, options.answer) {
         (Choice::Auto, Some(_)) if format.is_harmony() => return Err(GrammarError::Answer),
-        (Choice::Auto, Some(schema)) => format!("({} | {})", lark.json(schema), calls.always(&lark)),
+        (Choice::Auto, Some(schema)) => {
+            let markers: Vec<_> = options.thoughts.around_answer().iter().map(|marker| lark.literal(marker)).collect();
+            let around = if markers.is_empty() { String::new() } else { format!("({})*", markers.join(" | ")) };
+            format!("{around} ({} {around} | {})", lark.json(schema), calls.always(&lark))
+        }
         (Choice::Auto, None) => calls.maybe(&mut lark, format, options.thoughts.around_answer()),
         _ => calls.always(&lark),
     };

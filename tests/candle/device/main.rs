@@ -2,7 +2,9 @@
 //! where memory goes, which ops a device may take.
 
 mod fused;
+mod in_place;
 mod memory;
+mod operations;
 mod quantized;
 mod round_trips;
 mod training;

@@ -1,6 +1,6 @@
 //! Where tensors are, how they get there, and what memory holds before it is written.
 
-use candle_core::{CustomDevice, DType, Device, DeviceLocation, IndexOp, Result, Shape, Tensor};
+use candle_core::{CustomDevice, DType, Device, DeviceLocation, IndexOp, Result, Shape, Tensor, Var};
 use candle_reference_device::{Minimal, Reference};
 use std::collections::HashMap;
 use taper_candle_tests::{data, elements, first_line, same_everywhere};
@@ -21,8 +21,9 @@ fn devices_are_the_same_when_they_say_so() {
     assert!(reference.device().same_device(&reference.device()));
     // Two of them keep their own memory, although they give the same location.
     assert!(!reference.device().same_device(&Reference::new(0).device()));
-    assert!(Minimal::new(1).device().same_device(&Minimal::new(1).device()));
-    assert!(!Minimal::new(1).device().same_device(&Minimal::new(2).device()));
+    let minimal = Minimal::new(1);
+    assert!(minimal.device().same_device(&minimal.device()));
+    assert!(!minimal.device().same_device(&Minimal::new(1).device()));
     assert!(!Minimal::new(0).device().same_device(&Device::Cpu));
 }
 
@@ -30,8 +31,16 @@ fn devices_are_the_same_when_they_say_so() {
 fn tensors_of_different_devices_do_not_meet() -> Result<()> {
     let x = data(&[3], &Device::Cpu)?;
     let (a, b) = (x.to_device(&Minimal::new(0).device())?, x.to_device(&Minimal::new(1).device())?);
-    for (a, b) in [(&a, &b), (&a, &x), (&x, &a)] {
+    // The same location, and yet two devices.
+    let (c, d) = (x.to_device(&Reference::new(0).device())?, x.to_device(&Reference::new(0).device())?);
+    for (a, b) in [(&a, &b), (&a, &x), (&x, &a), (&c, &d)] {
         assert!(first_line(a.add(b)).contains("device mismatch in add"));
+        assert!(first_line(Var::from_tensor(a)?.set(b)).contains("device mismatch in copy"));
+        for dim in [0, 1] {
+            let error = first_line(Tensor::cat(&[a.unsqueeze(0)?, b.unsqueeze(0)?], dim));
+            assert!(error.contains("device mismatch in c"), "{error}");
+        }
+        assert!(first_line(a.slice_set(b, 0, 0)).contains("device mismatch in "));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use candle_core::quantized::{gguf_file, GgmlDType, QMatMul, QTensor};
 use candle_core::{Device, IndexOp, Module, Result, Tensor};
 use candle_reference_device::Reference;
 use std::io::Cursor;
-use taper_candle_tests::{assert_close, data, elements, same_everywhere};
+use taper_candle_tests::{assert_close, data, elements, first_line, same_everywhere};
 
 const FORMATS: [GgmlDType; 7] =
     [GgmlDType::Q4_0, GgmlDType::Q5_1, GgmlDType::Q8_0, GgmlDType::Q3K, GgmlDType::Q4K, GgmlDType::Q6K, GgmlDType::F16];
@@ -74,6 +74,20 @@ fn a_mixture_of_experts_multiplies_by_the_chosen_ones() -> Result<()> {
         }
     }
     assert_eq!(reference_trips(&reference, "indexed_moe_forward"), 1);
+    Ok(())
+}
+
+/// Two devices that give the same location.
+#[test]
+fn weights_and_input_of_different_devices_do_not_meet() -> Result<()> {
+    let (here, there) = (Reference::new(0).device(), Reference::new(0).device());
+    let weights = QTensor::quantize(&data(&[2, 4, 32], &here)?, GgmlDType::Q8_0)?;
+    let (x, ids) = (data(&[1, 1, 32], &there)?, Tensor::new(&[[0u32]], &there)?);
+    let elsewhere = "indexed_moe_forward: operands are not on the weights' device";
+    assert_eq!(first_line(weights.indexed_moe_forward(&x, &ids.to_device(&here)?)), elsewhere);
+    assert_eq!(first_line(weights.indexed_moe_forward(&x.to_device(&here)?, &ids)), elsewhere);
+    let weights = QMatMul::from_qtensor(QTensor::quantize(&data(&[4, 32], &here)?, GgmlDType::Q8_0)?)?;
+    assert_eq!(first_line(weights.forward(&x)), "qmatmul: the weights are not on the device of the input");
     Ok(())
 }
 

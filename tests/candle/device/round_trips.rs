@@ -1,5 +1,6 @@
 //! Operations that a device lacks: counted, warned of once, refused under the strict switch.
 
+use candle_core::quantized::GgmlDType;
 use candle_core::{CpuStorage, CustomDevice, CustomOp1, Device, InplaceOp2, Layout, Result, Shape, Tensor};
 use candle_reference_device::{Minimal, Reference};
 use std::sync::{Arc, Mutex};
@@ -51,6 +52,23 @@ fn a_strict_device_refuses_by_name() -> Result<()> {
     assert_eq!(minimal.round_trips().total(), 0);
     minimal.round_trips().set_strict(false);
     x.matmul(&x)?;
+    Ok(())
+}
+
+/// One end of a transfer is elsewhere, whatever a device implements.
+#[test]
+fn transfers_pass_a_strict_device() -> Result<()> {
+    let (here, there) = (Minimal::new(0), Minimal::new(1));
+    here.round_trips().set_strict(true);
+    there.round_trips().set_strict(true);
+    let x = data(&[32], &Device::Cpu)?;
+    let moved = x.to_device(&here.device())?.to_device(&there.device())?.to_device(&Device::Cpu)?;
+    assert_eq!(elements(&moved), elements(&x));
+    // One block of Q8_0 holds 32 elements.
+    let mut blocks = here.load_quantized(&[0; 34], GgmlDType::Q8_0)?;
+    blocks.quantize_onto(&CpuStorage::F32(elements(&x)))?;
+    assert!(blocks.data()?.iter().any(|&byte| byte != 0));
+    assert_eq!((here.round_trips().total(), there.round_trips().total()), (0, 0));
     Ok(())
 }
 

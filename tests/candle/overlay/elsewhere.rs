@@ -18,6 +18,7 @@ edition = "2021"
 
 [dependencies]
 candle-core = "0.11.1"
+candle-nn = "0.11.1"
 
 # No optimisation: this is about what is built, and in how little time.
 [profile.dev]
@@ -27,9 +28,10 @@ debug = false
 "#;
 
 const PROGRAM: &str = r#"
-use candle_core::custom::{BoxedStorage, RoundTrips};
+use candle_core::custom::{cpu_storage_as_bytes, cpu_storage_from_bytes, BoxedStorage, RoundTrips};
 use candle_core::quantized::GgmlDType;
 use candle_core::{CpuStorage, CustomDevice, CustomQStorage, CustomStorage, DType, Device, Layout, Result, Tensor};
+use candle_nn::ops;
 use std::sync::Arc;
 
 static ROUND_TRIPS: std::sync::OnceLock<RoundTrips> = std::sync::OnceLock::new();
@@ -41,25 +43,41 @@ impl CustomDevice for Mine {
     fn name(&self) -> &'static str { "mine" }
     fn ordinal(&self) -> usize { 0 }
     fn round_trips(&self) -> &RoundTrips { ROUND_TRIPS.get_or_init(RoundTrips::new) }
-    fn storage_from_cpu_storage_owned(&self, src: CpuStorage) -> Result<BoxedStorage> { Ok(Box::new(Elements(src))) }
+    fn storage_from_cpu_storage_owned(&self, src: CpuStorage) -> Result<BoxedStorage> {
+        let dtype = candle_core::backend::BackendStorage::dtype(&src);
+        Ok(Box::new(Elements(dtype, cpu_storage_as_bytes(&src).to_vec())))
+    }
     fn synchronize(&self) -> Result<()> { Ok(()) }
     fn load_quantized(&self, _: &[u8], _: GgmlDType) -> Result<Box<dyn CustomQStorage>> { candle_core::bail!("none") }
 }
 
 #[derive(Debug)]
-struct Elements(CpuStorage);
+struct Elements(DType, Vec<u8>);
 
 impl CustomStorage for Elements {
-    fn dtype(&self) -> DType { candle_core::backend::BackendStorage::dtype(&self.0) }
+    fn dtype(&self) -> DType { self.0 }
     fn device(&self) -> Arc<dyn CustomDevice> { Arc::new(Mine) }
-    fn try_clone(&self, _: &Layout) -> Result<BoxedStorage> { Ok(Box::new(Elements(self.0.clone()))) }
-    fn to_cpu_storage(&self) -> Result<CpuStorage> { Ok(self.0.clone()) }
-    fn write_cpu_storage(&mut self, src: CpuStorage) -> Result<()> { self.0 = src; Ok(()) }
+    fn try_clone(&self, _: &Layout) -> Result<BoxedStorage> { Ok(Box::new(Elements(self.0, self.1.clone()))) }
+    fn to_cpu_storage(&self) -> Result<CpuStorage> { cpu_storage_from_bytes(self.0, &self.1) }
+    fn write_cpu_storage(&mut self, src: CpuStorage) -> Result<()> {
+        self.1.copy_from_slice(cpu_storage_as_bytes(&src));
+        Ok(())
+    }
 }
 
 fn main() -> Result<()> {
     let x = Tensor::new(&[[1f32, 2.], [3., 4.]], &Device::new_custom(Mine))?;
     println!("{:?} on {:?}", x.matmul(&x)?.to_vec2::<f32>()?, x.device().location());
+    // The mean square of (0, 2) is 2; with the epsilon, 4.
+    let row = Tensor::new(&[[0f32, 2.]], x.device())?;
+    let weight = Tensor::new(&[1f32, 3.], x.device())?;
+    println!("rms_norm {:?}", ops::rms_norm(&row, &weight, 2.)?.to_vec2::<f32>()?);
+    // One query that sees one key: the result is its value.
+    let q = row.reshape((1, 1, 1, 2))?;
+    match ops::sdpa(&q, &q, &q, None, false, 1., 1.) {
+        Ok(y) => println!("sdpa {:?}", y.flatten_all()?.to_vec1::<f32>()?),
+        Err(error) => println!("sdpa: {}", error.to_string().lines().next().unwrap_or_default()),
+    }
     Ok(())
 }
 "#;
@@ -152,6 +170,13 @@ impl Project {
         self.command("elsewhere", arguments).arg("--offline").output().unwrap()
     }
 
+    /// What the lock file has of a package.
+    fn locked(&self, name: &str) -> String {
+        let lock = fs::read_to_string(self.path("elsewhere/Cargo.lock")).unwrap();
+        let name = format!("name = \"{name}\"");
+        lock.split("[[package]]").find(|package| package.contains(&name)).unwrap().to_owned()
+    }
+
     fn command(&self, folder: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO"));
         command.args(arguments).current_dir(self.path(folder));
@@ -171,37 +196,51 @@ fn write_package(folder: &Path, manifest: &str, file: &str, source: &str) {
     fs::write(folder.join("src").join(file), source).unwrap();
 }
 
+fn printed(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+const COMPUTED: &str = "[[7.0, 10.0], [15.0, 22.0]] on Custom { name: \"mine\", ordinal: 0 }\nrms_norm [[0.0, 3.0]]\n";
+
+/// With the one line of README.md, candle-nn is the published one.
 #[test]
 fn a_project_elsewhere_has_the_open_device_for_its_lines() {
     let project = Project::new();
     let run = project.cargo(&["run", "--quiet"]);
     assert!(run.status.success(), "{}", said(&run));
-    let printed = String::from_utf8(run.stdout.clone()).unwrap();
-    assert_eq!(printed, "[[7.0, 10.0], [15.0, 22.0]] on Custom { name: \"mine\", ordinal: 0 }\n");
+    assert_eq!(printed(&run), format!("{COMPUTED}sdpa: SDPA has no cpu impl\n"));
     assert!(said(&run).contains("warning: mine does not implement matmul"), "{}", said(&run));
 
-    let tree = project.cargo(&["tree", "--invert", "candle-core"]);
-    let tree = String::from_utf8(tree.stdout).unwrap();
+    let tree = printed(&project.cargo(&["tree", "--invert", "candle-core"]));
     assert!(tree.starts_with("candle-core v0.11.1 (file://"), "{tree}");
-    let lock = fs::read_to_string(project.path("elsewhere/Cargo.lock")).unwrap();
-    let package = lock.split("[[package]]").find(|package| package.contains("name = \"candle-core\"")).unwrap();
-    assert!(!package.contains("registry+"), "{package}");
+    assert!(!project.locked("candle-core").contains("registry+"));
+    assert!(project.locked("candle-nn").contains("registry+"));
 
-    // Its patch altered, the same project says what is wrong, and so a changed patch is noticed.
-    let file = project.path("repository/candle-rocm/candle-core/open-device.patch");
+    both_overlays_by_path(&project);
+}
+
+/// As whoever works on the patches has them: both overlays, by path, and a patch that is edited where it lies. In the same folder
+/// as what was built before, which saves the dependencies.
+fn both_overlays_by_path(project: &Project) {
+    let folder = project.path("repository/candle-rocm");
+    let line = |name: &str| format!("{name} = {{ path = \"{}\" }}\n", folder.join(name).display());
+    let lines = format!("[patch.crates-io]\n{}{}", line("candle-core"), line("candle-nn"));
+    fs::write(project.path("elsewhere/Cargo.toml"), MANIFEST.to_owned() + &lines).unwrap();
+    let run = project.cargo(&["run", "--quiet"]);
+    assert!(run.status.success(), "{}", said(&run));
+    assert_eq!(printed(&run), format!("{COMPUTED}sdpa [0.0, 2.0]\n"));
+    assert!(!project.locked("candle-nn").contains("registry+"));
+
+    let file = folder.join("candle-core/open-device.patch");
     let patch = fs::read_to_string(&file).unwrap();
     let hash = patch.find("sha256:").unwrap() + "sha256:".len();
     let altered = if &patch[hash..=hash] == "0" { "1" } else { "0" };
     fs::write(&file, format!("{}{altered}{}", &patch[..hash], &patch[hash + 1..])).unwrap();
-    project.commit();
-    project.clone();
-    let update = project.cargo(&["update", "candle-core"]);
-    assert!(update.status.success(), "{}", said(&update));
     let build = project.cargo(&["build"]);
-    assert!(!build.status.success());
+    assert!(!build.status.success(), "a changed patch was not noticed");
     assert!(said(&build).contains("is not the file that open-device.patch was made for"), "{}", said(&build));
 }

@@ -4,6 +4,7 @@ use crate::overlay;
 use candle_overlay_build::{copy_tree, patch, upstream};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 const CRATES: [&str; 2] = ["candle-core", "candle-nn"];
 
@@ -49,6 +50,34 @@ fn an_altered_hash_is_refused_too() {
     let altered = if hash.starts_with('0') { "1" } else { "0" };
     let error = patch::apply(&format!("{head}sha256:{altered}{}", &hash[1..]), folder.path()).unwrap_err();
     assert!(error.contains("src/ops.rs is not the file"), "{error}");
+}
+
+/// What README.md says of the next release: three-way merges, on sources that have shifted and gained a line in an enum that the patch
+/// adds to as well.
+#[test]
+fn the_patch_moves_to_sources_that_have_shifted() {
+    let upstream_moves = |text: &str| {
+        "// A line that is new.\n".repeat(40)
+            + &text.replace("pub enum Device {\n", "pub enum Device {\n    // Another.\n")
+    };
+    for name in CRATES {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, ours, new] = ["old", "ours", "new"].map(|tree| folder.path().join(tree));
+        for tree in [&old, &ours, &new] {
+            copy_tree(&pristine(name), tree).unwrap();
+        }
+        patch::apply(&text_of(name), &ours).unwrap();
+        let text = text_of(name);
+        for file in text.lines().filter_map(|line| line.strip_prefix("+++ b/")) {
+            let moved = upstream_moves(&fs::read_to_string(new.join(file)).unwrap());
+            fs::write(new.join(file), moved).unwrap();
+            let merge =
+                Command::new("git").arg("merge-file").args([&new, &old, &ours].map(|tree| tree.join(file))).status();
+            assert!(merge.unwrap().success(), "{file}");
+            let wanted = upstream_moves(&fs::read_to_string(ours.join(file)).unwrap());
+            assert!(fs::read_to_string(new.join(file)).unwrap() == wanted, "{file}");
+        }
+    }
 }
 
 /// Without context, and so with next to nothing of upstream's.

@@ -44,6 +44,12 @@ pub trait CustomDevice: Any + Debug + Send + Sync {
         self.location() == other.location()
     }
 
+    /// Called before each round trip: by default counts it, and warns of it or refuses it. A device may add what it wants to
+    /// know or to forbid.
+    fn round_trip(&self, op: &'static str) -> Result<()> {
+        self.round_trips().begin(self.name(), op)
+    }
+
     /// The same as [`Self::storage_from_cpu_storage_owned`], for elements that are still needed.
     fn storage_from_cpu_storage(&self, src: &CpuStorage) -> Result<BoxedStorage> {
         self.storage_from_cpu_storage_owned(src.clone())
@@ -55,17 +61,19 @@ pub trait CustomDevice: Any + Debug + Send + Sync {
         self.storage_from_cpu_storage_owned(cpu_storage_from_bytes(dtype, src)?)
     }
 
-    /// Copies the elements of another device that is not Candle's own, by default through the CPU.
+    /// Copies the elements of another device that is not Candle's own, by default through the CPU. Like every transfer that a
+    /// program asks for, it counts as no round trip.
     fn storage_from_custom(&self, src: &dyn CustomStorage) -> Result<BoxedStorage> {
         self.storage_from_cpu_storage_owned(src.to_cpu_storage()?)
     }
 
     /// Zeros, as many as `shape` has elements.
     fn zeros(&self, shape: &Shape, dtype: DType) -> Result<BoxedStorage> {
+        self.round_trip("zeros")?;
         self.storage_from_cpu_storage_owned(CpuDevice.zeros_impl(shape, dtype)?)
     }
 
-    /// Memory for as many elements as `shape` has.
+    /// Memory for as many elements as `shape` has, by default [`Self::zeros`].
     ///
     /// # Safety
     /// The memory is not initialised: the caller writes every element before any is read.
@@ -75,13 +83,13 @@ pub trait CustomDevice: Any + Debug + Send + Sync {
 
     /// Random numbers, uniform in `lo..up`.
     fn rand_uniform(&self, shape: &Shape, dtype: DType, lo: f64, up: f64) -> Result<BoxedStorage> {
-        self.round_trips().begin(self.name(), "rand_uniform")?;
+        self.round_trip("rand_uniform")?;
         self.storage_from_cpu_storage_owned(CpuDevice.rand_uniform(shape, dtype, lo, up)?)
     }
 
     /// Random numbers of a normal distribution.
     fn rand_normal(&self, shape: &Shape, dtype: DType, mean: f64, std: f64) -> Result<BoxedStorage> {
-        self.round_trips().begin(self.name(), "rand_normal")?;
+        self.round_trip("rand_normal")?;
         self.storage_from_cpu_storage_owned(CpuDevice.rand_normal(shape, dtype, mean, std)?)
     }
 
@@ -100,6 +108,7 @@ pub trait CustomDevice: Any + Debug + Send + Sync {
 
     /// Quantised zeros; `elem_count` is a multiple of the block size of `dtype`.
     fn qzeros(&self, elem_count: usize, dtype: GgmlDType) -> Result<Box<dyn CustomQStorage>> {
+        self.round_trip("qzeros")?;
         let bytes = elem_count / dtype.block_size() * dtype.type_size();
         self.load_quantized(&vec![0; bytes], dtype)
     }
@@ -162,6 +171,11 @@ impl dyn CustomDevice {
     pub fn downcast_ref<T: CustomDevice>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
+}
+
+/// Whether both are on the same device, where a copy from one to the other needs no transfer.
+pub(crate) fn meet(a: &dyn CustomStorage, b: &dyn CustomStorage) -> bool {
+    a.device().same_device(b.device().as_ref())
 }
 
 /// Elements that a program has as a slice.

@@ -23,12 +23,12 @@ use crate::{Device, Layout, Result, StridedIndex, Tensor};
 use std::sync::Arc;
 
 pub use device::{cpu_storage_as_bytes, cpu_storage_from_bytes, CustomDevice};
-pub use ops::{binary_name, cpu_binary, cpu_unary, unary_name};
+pub use ops::{binary_name, cpu_binary, cpu_unary, reduce_name, unary_name};
 pub use quantized::CustomQStorage;
 pub use round_trip::{fwd_via_cpu, inplace_via_cpu, via_cpu, RoundTrips};
 pub use storage::{Copy2d, CustomStorage};
 
-pub(crate) use device::storage_from_slice;
+pub(crate) use device::{meet, storage_from_slice};
 pub(crate) use ops::{binary_op, unary_op};
 pub(crate) use transfer::transfer;
 

@@ -1,8 +1,14 @@
-//! Candle's element-wise operations as values: upstream names them by type, which a trait object cannot take.
+//! Candle's element-wise operations as values: upstream names them by type, which a trait object cannot take. And the names of
+//! reductions, which upstream keeps to itself.
 
 use crate::backend::BackendStorage;
-use crate::op::{self, BinaryOp, BinaryOpT, UnaryOp, UnaryOpT};
+use crate::op::{self, BinaryOp, BinaryOpT, ReduceOp, UnaryOp, UnaryOpT};
 use crate::{CpuStorage, Layout, Result};
+
+/// Candle's name of a reduction, as in `argmax`.
+pub fn reduce_name(op: ReduceOp) -> &'static str {
+    op.name()
+}
 
 macro_rules! element_wise {
     (unary: $($unary:ident)*; binary: $($binary:ident)*) => {

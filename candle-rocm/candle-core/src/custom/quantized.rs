@@ -37,7 +37,7 @@ pub trait CustomQStorage: Any + Debug + Send + Sync {
 
     /// The weights in f32.
     fn dequantize(&self, elem_count: usize) -> Result<BoxedStorage> {
-        self.device().round_trips().begin(self.device().name(), "dequantize")?;
+        self.device().round_trip("dequantize")?;
         let weights = blocks_on_cpu(self.dtype(), &self.data()?).dequantize(elem_count)?;
         self.device().storage_from_cpu_storage_owned(weights)
     }
@@ -59,7 +59,7 @@ pub trait CustomQStorage: Any + Debug + Send + Sync {
         self.quantize_imatrix_onto(&copy, weights, n_per_row)
     }
 
-    /// [`Self::quantize`] of elements on the CPU, where Candle's callers expect it to be computed.
+    /// [`Self::quantize`] of elements on the CPU, where Candle's callers expect it to be computed: it counts as no round trip.
     fn quantize_onto(&mut self, src: &CpuStorage) -> Result<()> {
         let src = src.as_slice::<f32>()?;
         let mut blocks = self.dtype().cpu_zeros(src.len());
@@ -67,7 +67,7 @@ pub trait CustomQStorage: Any + Debug + Send + Sync {
         self.write_data(bytes_of(blocks.as_ref()))
     }
 
-    /// [`Self::quantize_imatrix`] of elements on the CPU.
+    /// [`Self::quantize_imatrix`] of elements on the CPU, likewise.
     fn quantize_imatrix_onto(&mut self, src: &CpuStorage, weights: &[f32], n_per_row: usize) -> Result<()> {
         let src = src.as_slice::<f32>()?;
         let mut blocks = self.dtype().cpu_zeros(src.len());
@@ -109,6 +109,11 @@ impl dyn CustomQStorage {
     pub fn downcast_ref<T: CustomQStorage>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
+
+    /// Whether `x` is on the device of these blocks.
+    pub(crate) fn meets(&self, x: &dyn CustomStorage) -> bool {
+        self.device().same_device(x.device().as_ref())
+    }
 }
 
 /// [`CustomQStorage::indexed_moe_forward`], which Candle's CPU backend lacks: one row of `x` by one expert at a time.
@@ -130,9 +135,10 @@ fn moe_on_cpu(
         bail!("indexed_moe_forward: input and ids must be contiguous, not {xl:?} and {idl:?}")
     };
     let (x, ids) = (&x.as_slice::<f32>()?[x_start..x_end], &ids.as_slice::<u32>()?[ids_start..ids_end]);
-    let expert_bytes = blocks.len() / experts;
+    // Without experts, or with experts of no rows, there is nothing to take apart.
+    let expert_bytes = blocks.len() / experts.max(1);
     let mut result = vec![0f32; tokens * chosen * n];
-    for (pair, (&expert, row)) in ids.iter().zip(result.chunks_exact_mut(n)).enumerate() {
+    for (pair, (&expert, row)) in ids.iter().zip(result.chunks_exact_mut(n.max(1))).enumerate() {
         let expert = expert as usize;
         if expert >= experts {
             bail!("indexed_moe_forward: expert {expert} of {experts}")

@@ -1,13 +1,18 @@
 //! The way over the CPU for what a device does not implement: how it is counted, told and refused, and the copies it makes.
 //! Which operation takes it is decided by the default methods of the traits.
 
-use super::{BoxedStorage, CustomStorage};
-use crate::{CpuStorage, Result, Shape};
+use super::{cpu_storage_as_bytes, BoxedStorage, CustomStorage};
+use crate::backend::BackendStorage;
+use crate::{CpuStorage, DType, Result, Shape};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The round trips over the CPU that one device has made. A device owns one of these and shares it among its clones.
+///
+/// A round trip is what a program asks of the device and the CPU does instead, zeros and random numbers included. Transfers that
+/// a program asks for are none: uploads and downloads, a tensor that moves between two devices, weights on the CPU that
+/// are quantised onto the device. One end of those is elsewhere whatever a device implements.
 #[derive(Debug, Default)]
 pub struct RoundTrips {
     strict: AtomicBool,
@@ -79,7 +84,7 @@ pub fn fwd_via_cpu<const N: usize>(
     cpu_fwd: impl FnOnce([&CpuStorage; N]) -> Result<(CpuStorage, Shape)>,
 ) -> Result<(BoxedStorage, Shape)> {
     let device = operands[0].device();
-    device.round_trips().begin(device.name(), op)?;
+    device.round_trip(op)?;
     let copies = download(operands)?;
     let (result, shape) = cpu_fwd(std::array::from_fn(|i| &copies[i]))?;
     Ok((device.storage_from_cpu_storage_owned(result)?, shape))
@@ -94,8 +99,19 @@ pub fn inplace_via_cpu<const N: usize, S: CustomStorage + ?Sized>(
 ) -> Result<()> {
     let mut result = leave(dst, op)?;
     let copies = download(operands)?;
+    let before = what(&result);
     cpu_fwd(&mut result, std::array::from_fn(|i| &copies[i]))?;
+    let after = what(&result);
+    if after != before {
+        let ((old, old_bytes), (new, new_bytes)) = (before, after);
+        bail!("{op} works in place on {old_bytes} bytes of {old:?}, but left {new_bytes} bytes of {new:?}")
+    }
     dst.write_cpu_storage(result)
+}
+
+/// What an op that works in place may not change: the type of the elements, and their size in bytes.
+fn what(elements: &CpuStorage) -> (DType, usize) {
+    (elements.dtype(), cpu_storage_as_bytes(elements).len())
 }
 
 /// An operation whose result is new elements, on copies of `operand` and `others`. A method that a device has for some types of
@@ -115,7 +131,7 @@ pub fn via_cpu<const N: usize, S: CustomStorage + ?Sized>(
 /// Begins a round trip with the copy of one operand.
 pub(super) fn leave<S: CustomStorage + ?Sized>(operand: &S, op: &'static str) -> Result<CpuStorage> {
     let device = operand.device();
-    device.round_trips().begin(device.name(), op)?;
+    device.round_trip(op)?;
     operand.to_cpu_storage()
 }
 
