@@ -209,7 +209,7 @@ pub struct RepetitionDetection {
     #[schema(minimum = 0, maximum = 4096, default = 0)]
     pub min_pattern_size: Option<i64>,
     /// How often in a row the pattern must stand.
-    #[schema(minimum = 2, maximum = 2147483647)]
+    #[schema(minimum = 2, maximum = 2147483647, default = 4)]
     pub min_count: Option<i64>,
 }
 

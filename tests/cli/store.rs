@@ -189,6 +189,25 @@ fn rm_removes_several_models_and_unfinished_downloads() {
 }
 
 #[test]
+fn rm_of_a_quantisation_keeps_what_has_begun_of_another() {
+    let cache = Cache::new();
+    let begun = |blob: &str, file: &str| {
+        let blob = cache.cache.blob(&name("tiny/broken"), blob).unwrap();
+        std::fs::write(blob.with_extension("taper.incomplete"), "1234567").unwrap();
+        std::fs::write(blob.with_extension("taper-ranges.incomplete"), format!("of 9 {file}\n0 7\n")).unwrap();
+    };
+    begun("aaa", "broken-Q8_0.gguf");
+    begun("bbb", "broken-Q4_0.gguf");
+    cache.stdout(&["rm", "-y", "tiny/broken:Q4_0"]);
+    assert!(cache.has("models--tiny--broken/blobs/aaa.taper.incomplete"));
+    assert!(!cache.has("models--tiny--broken/blobs/bbb.taper.incomplete"));
+    cache.assert_ends(&["inspect", "tiny/broken:Q8_0"], 3, "its download has only begun: 7 B of 9 B");
+    cache.assert_ends(&["rm", "-y", "tiny/broken:Q6_K"], 3, "tiny/broken:Q6_K is not in the cache");
+    cache.stdout(&["rm", "-y", "tiny/broken:Q8_0"]);
+    assert!(!cache.has("models--tiny--broken"));
+}
+
+#[test]
 fn rm_asks_and_needs_a_terminal_for_it() {
     let cache = Cache::new();
     let blob = std::fs::metadata(tiny("tiny_gguf/llama_tied.gguf")).unwrap().len();

@@ -30,8 +30,13 @@ pub fn run(settings: &Settings) -> Result<()> {
     if !settings.yes {
         confirm()?;
     }
-    let removed = remove(planned.into_iter().map(|(name, _)| name), &cache)?;
-    report(&removed, settings.json)
+    let mut removed = Vec::new();
+    let result = planned.into_iter().try_for_each(|(name, _)| remove(name, &cache, &mut removed));
+    // What is gone is said even if the next could not go.
+    if result.is_ok() || !removed.is_empty() {
+        report(&removed, settings.json)?;
+    }
+    result
 }
 
 /// The model that `text` names, if it is one of the cache and not a file of the user's.
@@ -63,22 +68,19 @@ fn confirm() -> Result<()> {
     Ok(())
 }
 
-fn remove(names: impl Iterator<Item = HubName>, cache: &HubCache) -> Result<Vec<(HubName, u64)>> {
-    let mut removed = Vec::new();
-    for name in names {
-        // Planned anew: two names may share files, which go with the last of them, and the question may have stood long.
-        let removal = match plan_removal(&name, cache) {
-            Ok(removal) => removal,
-            // It went with the one before.
-            Err(NotHere::Repository(_) | NotHere::Revision { .. } | NotHere::Other(_)) if !removed.is_empty() => {
-                continue;
-            }
-            Err(error) => return Err(error).with_context(|| format!("{name} cannot be removed")),
-        };
-        removal.carry_out()?;
-        removed.push((name, removal.bytes));
-    }
-    Ok(removed)
+fn remove(name: HubName, cache: &HubCache, removed: &mut Vec<(HubName, u64)>) -> Result<()> {
+    // Planned anew: two names may share files, which go with the last of them, and the question may have stood long.
+    let removal = match plan_removal(&name, cache) {
+        Ok(removal) => removal,
+        // It went with the one before.
+        Err(NotHere::Repository(_) | NotHere::Revision { .. } | NotHere::Other(_)) if !removed.is_empty() => {
+            return Ok(());
+        }
+        Err(error) => return Err(error).with_context(|| format!("{name} cannot be removed")),
+    };
+    removal.carry_out()?;
+    removed.push((name, removal.bytes));
+    Ok(())
 }
 
 fn report(removed: &[(HubName, u64)], json: bool) -> Result<()> {

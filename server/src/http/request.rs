@@ -371,7 +371,10 @@ fn repetition_detection(fields: &SamplingFields) -> Result<Option<RepetitionDete
     let rule = RepetitionDetection {
         max_pattern_size: count("repetition_detection.max_pattern_size", asked.max_pattern_size)?,
         min_pattern_size: count("repetition_detection.min_pattern_size", asked.min_pattern_size)?,
-        min_count: count("repetition_detection.min_count", asked.min_count)?,
+        min_count: match asked.min_count {
+            None => RepetitionDetection::USUAL_COUNT,
+            given => count("repetition_detection.min_count", given)?,
+        },
     };
     rule.validate()?;
     Ok(Some(rule))

@@ -38,7 +38,12 @@ impl Remote {
         check_endpoint()?;
         // Its own repetitions would be silent, and multiply with ours.
         let agent = concat!("taper/", env!("CARGO_PKG_VERSION"));
-        let client = HFClient::builder().retry_max_attempts(0).user_agent(agent).build();
+        let mut builder = HFClient::builder().retry_max_attempts(0).user_agent(agent);
+        if std::env::var("HF_ENDPOINT").is_ok_and(|endpoint| endpoint.is_empty()) {
+            // As if it were not set.
+            builder = builder.endpoint("https://huggingface.co");
+        }
+        let client = builder.build();
         let endpoint = || std::env::var("HF_ENDPOINT").unwrap_or_default();
         let client = client.map_err(|error| PullError::Unexpected { endpoint: endpoint(), what: error.to_string() })?;
         let asked = Asked {
@@ -98,8 +103,9 @@ impl Remote {
 /// What is no address would be found out by the HTTP client, in its words.
 fn check_endpoint() -> Result<(), PullError> {
     match std::env::var("HF_ENDPOINT") {
-        Ok(given) if !given.starts_with("http://") && !given.starts_with("https://") => {
-            Err(PullError::Endpoint { given })
+        Ok(given) if !given.is_empty() => {
+            let host = given.strip_prefix("http://").or_else(|| given.strip_prefix("https://"));
+            if host.is_some_and(|host| !host.is_empty()) { Ok(()) } else { Err(PullError::Endpoint { given }) }
         }
         _ => Ok(()),
     }

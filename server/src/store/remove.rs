@@ -12,9 +12,9 @@ use super::cache::{CacheError, HubCache, failed};
 use super::gguf_names::{gguf_models, quantised};
 use super::name::HubName;
 use super::open_own;
-use super::resolve::{NotHere, no_revision};
+use super::resolve::{NotHere, begun_of, no_revision};
 use super::scan::{CachedFile, CachedRepo, CachedRevision, bytes_below, entries};
-use super::select::{RepoFile, no_such};
+use super::select::no_such;
 use crate::capacity::plural;
 
 /// What will be removed.
@@ -31,14 +31,18 @@ pub struct Removal {
     /// Where those who download it hold locks.
     locks: PathBuf,
     name: String,
+    /// All that there is of the repository.
+    is_all: bool,
 }
 
 /// What removing `name` would take from `cache`.
 pub fn plan_removal(name: &HubName, cache: &HubCache) -> Result<Removal, NotHere> {
     let repo = cache.scan_repo(name)?.ok_or_else(|| NotHere::Repository(name.to_string()))?;
     let about = Removal { locks: cache.locks(name), name: repo.name.id(), ..Removal::default() };
+    let begun = if name.revision.is_none() { begun_of(name, &repo) } else { Vec::new() };
     let chosen = match chosen(name, &repo, cache) {
-        Err(NotHere::Other(lacking)) => return only_begun(name, &repo, about).ok_or(lacking.into()),
+        Err(NotHere::Other(_)) if !begun.is_empty() => Vec::new(),
+        Err(NotHere::Other(_)) if repo.revisions.is_empty() => return Err(no_revision(name, &repo)),
         chosen => chosen?,
     };
     let is_whole = |revision: &&CachedRevision| {
@@ -46,10 +50,10 @@ pub fn plan_removal(name: &HubName, cache: &HubCache) -> Result<Removal, NotHere
         leaving.is_some_and(|leaving| nothing_is_left(revision, leaving))
     };
     let whole: Vec<&CachedRevision> = repo.revisions.iter().filter(is_whole).collect();
-    if whole.len() == repo.revisions.len() {
+    if whole.len() == repo.revisions.len() && begun.len() == repo.begun.len() {
         return Ok(everything(&repo, about)?);
     }
-    Ok(some(&repo, &chosen, &whole, cache, about))
+    Ok(with_begun(some(&repo, &chosen, &whole, cache, about), &begun))
 }
 
 impl Removal {
@@ -67,13 +71,17 @@ impl Removal {
         }
         self.directories.iter().try_for_each(|dir| std::fs::remove_dir_all(dir).map_err(failed("remove", dir)))
     }
-}
 
-impl Removal {
-    /// Holds every lock that there is, so that no download that has begun goes on meanwhile.
+    /// Holds the locks of the blobs that go, so that no download of them goes on meanwhile.
     fn hold_locks(&self) -> Result<Vec<File>, CacheError> {
+        // What the Hub names a blob by has no dot in it; what has begun goes on with one.
+        let stem = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+        let blobs: BTreeSet<String> =
+            self.files.iter().filter_map(|file| Some(stem(file.file_name()?.to_str()?))).collect();
+        let goes = |lock: &str| self.is_all || blobs.contains(&stem(lock));
         let mut held = Vec::new();
-        for (lock, _) in entries(&self.locks)?.into_iter().filter(|(_, metadata)| metadata.is_file()) {
+        let locks = entries(&self.locks)?.into_iter().filter(|(lock, metadata)| metadata.is_file() && goes(lock));
+        for (lock, _) in locks {
             let path = self.locks.join(lock);
             let file = open_own(OpenOptions::new().read(true).write(true), &path).map_err(failed("open", &path))?;
             match file.try_lock() {
@@ -136,25 +144,23 @@ fn everything(repo: &CachedRepo, about: Removal) -> Result<Removal, CacheError> 
         (true, false) => format!("all of it, {}", begun()),
         (false, false) => format!("all of it, {} and {}", revisions(), begun()),
     };
-    Ok(Removal { directories: vec![repo.dir.clone()], bytes: bytes_below(&repo.dir)?, what, ..about })
+    Ok(Removal { directories: vec![repo.dir.clone()], bytes: bytes_below(&repo.dir)?, what, is_all: true, ..about })
 }
 
-/// The unfinished downloads of the quantisation or file that `name` has.
-fn only_begun(name: &HubName, repo: &CachedRepo, about: Removal) -> Option<Removal> {
-    let file = |begun: &Begun| Some(RepoFile { name: begun.file.clone()?, size: begun.present });
-    let models = gguf_models(&repo.begun.iter().filter_map(file).collect::<Vec<_>>());
-    let model = match &name.quant {
-        Some(tag) => quantised(&models, tag)?,
-        None => models.iter().find(|model| model.files.iter().any(|part| Some(&part.name) == name.file.as_ref()))?,
-    };
-    let is_meant = |begun: &&Begun| model.files.iter().any(|part| Some(&part.name) == begun.file.as_ref());
-    let meant: Vec<&Begun> = repo.begun.iter().filter(is_meant).collect();
-    Some(Removal {
-        files: meant.iter().flat_map(|begun| begun.paths.clone()).collect(),
-        bytes: meant.iter().map(|begun| begun.present).sum(),
-        what: plural(meant.len(), "unfinished download"),
-        ..about
-    })
+/// `removal`, and these unfinished downloads.
+fn with_begun(removal: Removal, begun: &[&Begun]) -> Removal {
+    if begun.is_empty() {
+        return removal;
+    }
+    let unfinished = plural(begun.len(), "unfinished download");
+    let what = if removal.files.is_empty() { unfinished } else { format!("{} and {unfinished}", removal.what) };
+    let files = begun.iter().flat_map(|begun| begun.paths.clone());
+    Removal {
+        files: removal.files.iter().cloned().chain(files).collect(),
+        bytes: removal.bytes + begun.iter().map(|begun| begun.present).sum::<u64>(),
+        what,
+        ..removal
+    }
 }
 
 fn some(repo: &CachedRepo, chosen: &Chosen, whole: &[&CachedRevision], cache: &HubCache, about: Removal) -> Removal {

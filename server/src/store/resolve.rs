@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::begun::Begun;
 use super::cache::{CacheError, HubCache};
+use super::gguf_names::{GgufModel, gguf_models, quantised};
 use super::name::HubName;
 use super::scan::{CachedRepo, CachedRevision};
 use super::select::{Kind, RepoFile, SelectError, Selection, select};
@@ -41,7 +42,10 @@ pub fn resolve_local(name: &HubName, cache: &HubCache) -> Result<Local, NotHere>
     let commit = cache.read_ref(name, name.revision())?;
     let revision = repo.revisions.iter().find(|revision| Some(&revision.commit) == commit.as_ref());
     let revision = revision.ok_or_else(|| no_revision(name, &repo))?.clone();
-    let selection = select(name, &revision.repo_files())?;
+    let selection = match select(name, &revision.repo_files()) {
+        Err(_) if name.revision.is_none() && !begun_of(name, &repo).is_empty() => return Err(only_begun(name, &repo)),
+        selected => selected?,
+    };
     let missing = missing(&repo, &revision, &selection);
     if !missing.is_empty() {
         return Err(NotHere::Incomplete { name: name.to_string(), missing: missing.join(", ") });
@@ -65,9 +69,7 @@ pub(super) fn no_revision(name: &HubName, repo: &CachedRepo) -> NotHere {
         None => format!("commit {}", revision.commit),
     };
     match repo.revisions.iter().map(describe).collect::<Vec<_>>() {
-        held if held.is_empty() && !repo.begun.is_empty() => {
-            NotHere::Begun { name: name.to_string(), arrived: arrived(&repo.begun) }
-        }
+        held if held.is_empty() && !begun_of(name, repo).is_empty() => only_begun(name, repo),
         held if held.is_empty() => NotHere::Repository(name.to_string()),
         held => NotHere::Revision {
             name: name.to_string(),
@@ -78,8 +80,25 @@ pub(super) fn no_revision(name: &HubName, repo: &CachedRepo) -> NotHere {
     }
 }
 
+/// The downloads in `repo` that have only begun and are of what `name` means: all of them, or those of its quantisation or file.
+pub(super) fn begun_of<'a>(name: &HubName, repo: &'a CachedRepo) -> Vec<&'a Begun> {
+    let file = |begun: &Begun| Some(RepoFile { name: begun.file.clone()?, size: begun.present });
+    let models = gguf_models(&repo.begun.iter().filter_map(file).collect::<Vec<_>>());
+    let has = |model: &GgufModel, file: Option<&String>| model.files.iter().any(|part| Some(&part.name) == file);
+    let model = match (&name.quant, &name.file) {
+        (None, None) => return repo.begun.iter().collect(),
+        (Some(tag), _) => quantised(&models, tag),
+        (None, file) => models.iter().find(|model| has(model, file.as_ref())),
+    };
+    repo.begun.iter().filter(|begun| model.is_some_and(|model| has(model, begun.file.as_ref()))).collect()
+}
+
+fn only_begun(name: &HubName, repo: &CachedRepo) -> NotHere {
+    NotHere::Begun { name: name.to_string(), arrived: arrived(&begun_of(name, repo)) }
+}
+
 /// How much of some downloads is here: `51.5 MiB of 93.8 MiB`.
-fn arrived(begun: &[Begun]) -> String {
+fn arrived(begun: &[&Begun]) -> String {
     let present = bytes(begun.iter().map(|one| one.present).sum());
     match begun.iter().map(|one| one.size).sum::<Option<u64>>() {
         Some(size) => format!("{present} of {}", bytes(size)),

@@ -134,6 +134,9 @@ pub struct RepetitionDetection {
 const MAX_PATTERN_SIZE: usize = 4096;
 
 impl RepetitionDetection {
+    /// `min_count` where a request does not say.
+    pub const USUAL_COUNT: usize = 4;
+
     /// Checks every field; the error names the first bad one.
     pub fn validate(&self) -> Result<(), ParamError> {
         let Self { max_pattern_size, min_pattern_size, min_count } = *self;
