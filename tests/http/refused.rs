@@ -70,7 +70,7 @@ fn a_value_outside_its_rule_is_refused_by_both_routes() {
         ("samplers", json!(5), "letters"),
         ("repetition_detection.max_pattern_size", json!({ "max_pattern_size": 5000, "min_count": 2 }), "5000"),
         ("repetition_detection.min_pattern_size", json!({ "max_pattern_size": 2, "min_pattern_size": 3 }), "3"),
-        ("repetition_detection.min_count", json!({ "max_pattern_size": 2 }), "at least 2"),
+        ("repetition_detection.min_count", json!({ "max_pattern_size": 2, "min_count": 1 }), "at least 2"),
         ("n", json!(0), "0"),
         ("n", json!(-1), "-1"),
         ("n", json!(129), "129"),

@@ -187,7 +187,8 @@ fn beside_tools_an_answer_follows_its_schema_or_is_a_call() {
     let format = json!({ "type": "json_schema", "json_schema": { "name": "weather", "schema": schema } });
     let mut kinds = [0, 0];
     for seed in 0..8 {
-        let answer = shared().ok(CHAT, &with(chat(seed, json!("auto")), "response_format", format.clone()));
+        let body = with(chat(seed, json!("auto")), "parallel_tool_calls", json!(false));
+        let answer = shared().ok(CHAT, &with(body, "response_format", format.clone()));
         let choice = &answer["choices"][0];
         match choice["message"]["content"].as_str() {
             Some(text) => {
@@ -202,7 +203,7 @@ fn beside_tools_an_answer_follows_its_schema_or_is_a_call() {
             }
         }
     }
-    assert!(kinds[0] > 0, "{kinds:?}");
+    assert!(kinds.iter().sum::<i32>() == 8 && kinds[1] > 0, "{kinds:?}");
     // What must be a call is one, whatever an answer would have to be.
     let forced = shared().ok(CHAT, &with(chat(1, named("get_weather")), "response_format", format));
     assert_is_a_call_of_the_weather(&array(&forced["choices"][0]["message"]["tool_calls"])[0]);

@@ -65,7 +65,7 @@ pub enum GrammarError {
     /// A name that the format cannot write.
     #[error("the tool name `{0}` cannot be written in this model's format; use letters, digits, `_`, `-` and `.`")]
     Name(String),
-    /// A form of the answer, in a format that has it in a channel of its own.
+    /// A form of the answer, in a format where calls cannot be told from it.
     #[error("this model's format has no place for an answer in JSON beside calls; leave out one of the two")]
     Answer,
     /// Arguments that are no object.
@@ -84,7 +84,8 @@ pub fn call_grammar(format: &Format, tools: &[Tool], options: &GrammarOptions) -
     let mut lark = Lark::new([format.markers(), &tokens].concat(), options.token);
     let calls = calls::calls(&mut lark, format, &tools, parallel);
     let answer = match (&options.choice, options.answer) {
-        (Choice::Auto, Some(_)) if format.is_harmony() => return Err(GrammarError::Answer),
+        // A call that begins as JSON does cannot be told from an answer; harmony has channels for both.
+        (Choice::Auto, Some(_)) if calls.opener.is_empty() => return Err(GrammarError::Answer),
         (Choice::Auto, Some(schema)) => {
             let markers: Vec<_> = options.thoughts.around_answer().iter().map(|marker| lark.literal(marker)).collect();
             let around = if markers.is_empty() { String::new() } else { format!("({})*", markers.join(" | ")) };

@@ -26,7 +26,7 @@ pub enum LoadError {
     #[error("{path}: tensor {tensor:?} is stored as {found}; supported are {supported}")]
     TensorType { path: PathBuf, tensor: String, found: String, supported: String },
     #[error("{what}: {source}")]
-    Tensor { what: String, source: candle_core::Error },
+    Tensor { what: String, source: Box<candle_core::Error> },
     #[error("loading was interrupted")]
     Interrupted,
 }

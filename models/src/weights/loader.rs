@@ -229,5 +229,5 @@ fn supported(
 }
 
 fn tensor_error(what: &str, source: candle_core::Error) -> LoadError {
-    LoadError::Tensor { what: what.to_owned(), source }
+    LoadError::Tensor { what: what.to_owned(), source: Box::new(source) }
 }
