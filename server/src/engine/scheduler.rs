@@ -120,6 +120,11 @@ impl Scheduler {
     /// Lets those of lower tiers go, the last in rank first, until one of a higher tier can begin. None, if not even all of
     /// them hold enough.
     fn make_room_for_tier(&mut self) {
+        // Most steps end here, without a look at anyone's share.
+        let is_outranked = |last: &Sequence| self.waiting.iter().any(|waiting| waiting.tier > last.tier);
+        if !self.running.last().is_some_and(is_outranked) {
+            return;
+        }
         let Some(first) = self.first_waiting(|_| true) else { return };
         let (tier, len) = (self.waiting[first].tier, self.waiting[first].tokens.len());
         let lower = self.running.iter().rev().take_while(|sequence| sequence.tier < tier);
@@ -329,6 +334,9 @@ impl Scheduler {
     pub fn settle(&mut self, id: SequenceId) -> (usize, usize) {
         let Some(sequence) = self.running.iter_mut().find(|sequence| sequence.id == id) else { return (0, 0) };
         let draft = std::mem::take(&mut sequence.draft);
+        if draft.is_empty() {
+            return (0, 0);
+        }
         let before = sequence.computed;
         let right = sequence.tokens[before..].iter().zip(&draft).take_while(|(token, guess)| token == guess).count();
         sequence.computed += right;
