@@ -12,20 +12,20 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use candle_rocm::Context;
-use candle_rocm::driver::cuda::Cuda;
+use candle_rocm::driver::Driver;
 use taper_kernels::gemm::Kind;
 use taper_kernels::quant::Format;
 use taper_kernels::{Dtype, images};
 
 fn main() -> ExitCode {
-    let cuda = match Cuda::open(None, 0) {
-        Ok(cuda) => cuda,
+    let driver = match Driver::cuda(None, 0) {
+        Ok(driver) => driver,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::FAILURE;
         }
     };
-    let context = Context::new(Box::new(cuda)).expect("a fresh device makes a stream");
+    let context = Context::new(driver).expect("a fresh device makes a stream");
     let properties = context.properties();
     println!("{}, {}, {} processors", properties.name, properties.target, properties.num_processors);
     let mut num_failed = 0;

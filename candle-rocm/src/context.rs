@@ -17,7 +17,7 @@ use crate::driver::{
 pub struct Context(Arc<Inner>);
 
 struct Inner {
-    driver: Box<dyn Driver>,
+    driver: Driver,
     stream: StreamHandle,
     modules: Mutex<HashMap<&'static str, Arc<Module>>>,
 }
@@ -28,7 +28,7 @@ struct Module {
 }
 
 impl Context {
-    pub fn new(driver: Box<dyn Driver>) -> Result<Self> {
+    pub fn new(driver: Driver) -> Result<Self> {
         let stream = driver.create_stream()?;
         Ok(Self(Arc::new(Inner { driver, stream, modules: Mutex::default() })))
     }
@@ -81,12 +81,17 @@ impl Context {
         self.module(launch.module)?.find(launch).map(|(_, kernel)| kernel.clone())
     }
 
+    /// Whether what another object belongs to is this context: a handle of another driver would be taken for a pointer.
+    fn check(&self, what: &'static str, other: &Self) -> Result<()> {
+        if Arc::ptr_eq(&self.0, &other.0) { Ok(()) } else { Err(DriverError::OtherContext { what }) }
+    }
+
     fn module(&self, name: &'static str) -> Result<Arc<Module>> {
         let mut modules = self.0.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = modules.get(name) {
             return Ok(module.clone());
         }
-        let module = Arc::new(Module::load(&*self.0.driver, name)?);
+        let module = Arc::new(Module::load(&self.0.driver, name)?);
         modules.insert(name, module.clone());
         Ok(module)
     }
@@ -114,16 +119,20 @@ impl Drop for Inner {
 }
 
 impl Module {
-    fn load(driver: &dyn Driver, name: &str) -> Result<Self> {
+    fn load(driver: &Driver, name: &str) -> Result<Self> {
         let image = image(name, driver.image_target())?;
         let kernels = Metadata::parse(&image)?.kernels;
-        let handle = driver.load_module(&image)?;
-        let mut functions = HashMap::with_capacity(kernels.len());
-        for kernel in kernels {
+        // SAFETY: the build embedded the image as a whole.
+        let handle = unsafe { driver.load_module(&image)? };
+        let find = |kernel: Kernel| {
             // SAFETY: the module was just loaded.
             let function = unsafe { driver.function(handle, &kernel.name)? };
-            functions.insert(kernel.name.clone(), (function, kernel));
-        }
+            Ok((kernel.name.clone(), (function, kernel)))
+        };
+        let functions = kernels.into_iter().map(find).collect::<Result<_>>().inspect_err(|_| {
+            // SAFETY: nobody else has the module; the first error is the one to tell.
+            let _ = unsafe { driver.unload_module(handle) };
+        })?;
         Ok(Self { handle, functions })
     }
 
@@ -208,9 +217,13 @@ impl Buffer {
 
     /// Copies all of another buffer of at most this size here, in the order of the context's stream.
     pub fn copy_from(&self, from: &Self) -> Result<()> {
+        self.context.check("a buffer to copy from is one", &from.context)?;
         self.check("copy", 0, from.bytes)?;
+        if self.ptr == from.ptr {
+            return Ok(());
+        }
         let Inner { driver, stream, .. } = &*self.context.0;
-        // SAFETY: within both buffers, which are different ones and wait for the stream before they are freed.
+        // SAFETY: within both buffers, which are different ones of this driver and wait for the stream before they are freed.
         unsafe { driver.copy_on_device(self.ptr, from.ptr, from.bytes, *stream) }
     }
 
@@ -240,8 +253,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    fn driver(&self) -> &dyn Driver {
-        &*self.context.0.driver
+    fn driver(&self) -> &Driver {
+        &self.context.0.driver
     }
 
     /// Queues a launch, after comparing it with the metadata of the loaded kernel.
@@ -267,36 +280,58 @@ impl Stream {
     }
 
     pub fn record(&self, event: &Event) -> Result<()> {
-        // SAFETY: both live.
+        self.context.check("an event to record is one", &event.context)?;
+        // SAFETY: both live and are this driver's.
         unsafe { self.driver().record(event.handle, self.handle) }
     }
 
     /// What is queued from here on waits for the event.
     pub fn wait_for(&self, event: &Event) -> Result<()> {
-        // SAFETY: both live.
+        self.context.check("an event to wait for is one", &event.context)?;
+        // SAFETY: both live and are this driver's.
         unsafe { self.driver().wait_for_event(self.handle, event.handle) }
     }
 
     /// Records what `queue` queues on this stream, instead of running it. Modules must be loaded, and nothing may be
-    /// allocated meanwhile.
+    /// allocated, written or read meanwhile. An error of `queue` is the one that is returned.
     pub fn capture(&self, queue: impl FnOnce(&Self) -> Result<()>) -> Result<Graph> {
-        // SAFETY: the stream lives, and the recording is ended whatever `queue` says.
-        let (queued, graph) = unsafe {
-            self.driver().begin_capture(self.handle)?;
-            (queue(self), self.driver().end_capture(self.handle))
-        };
-        let graph = Graph { context: self.context.clone(), handle: graph? };
-        queued.map(|()| graph)
+        // SAFETY: the stream lives.
+        unsafe { self.driver().begin_capture(self.handle)? };
+        let recording = Recording(Some(self));
+        let queued = queue(self);
+        let graph = recording.end();
+        queued.and(graph)
     }
 
     /// Queues all that a graph recorded.
     ///
     /// # Safety
     ///
-    /// As for the launches that were recorded, at this time.
+    /// As for all that was recorded, at this time: launches, fills, and copies between buffers.
     pub unsafe fn replay(&self, graph: &Graph) -> Result<()> {
-        // SAFETY: both live; the rest is the caller's promise.
+        self.context.check("a graph to replay is one", &graph.context)?;
+        // SAFETY: both live and are this driver's; the rest is the caller's promise.
         unsafe { self.driver().launch_graph(graph.handle, self.handle) }
+    }
+}
+
+/// A stream that records, until it is told to end, or whoever queues on it panics.
+struct Recording<'a>(Option<&'a Stream>);
+
+impl Recording<'_> {
+    fn end(mut self) -> Result<Graph> {
+        let stream = self.0.take().expect("ended once");
+        // SAFETY: the stream lives and records.
+        let handle = unsafe { stream.driver().end_capture(stream.handle)? };
+        Ok(Graph { context: stream.context.clone(), handle })
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            let _ = Recording(self.0.take()).end();
+        }
     }
 }
 
@@ -321,8 +356,9 @@ pub struct Event {
 impl Event {
     /// Milliseconds from another event to this one; waits until both have passed.
     pub fn elapsed_since(&self, from: &Self) -> Result<f32> {
+        self.context.check("an event to measure from is one", &from.context)?;
         let driver = &self.context.0.driver;
-        // SAFETY: both live.
+        // SAFETY: both live and are this driver's.
         unsafe {
             driver.wait(from.handle)?;
             driver.wait(self.handle)?;

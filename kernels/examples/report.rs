@@ -54,6 +54,8 @@ fn line(kernel: &Kernel, target: &str) {
 
 fn write(directory: &Path) -> Result<(), String> {
     std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let sources = directory.join("sources.txt");
+    std::fs::write(&sources, images::SOURCE_LIST).map_err(|error| format!("{}: {error}", sources.display()))?;
     for module in images::modules() {
         for target in images::targets() {
             let extension = if target.starts_with("gfx") { "hsaco" } else { "ptx" };

@@ -137,6 +137,16 @@ fn check(decode: &Decode) -> Result<(), ShapeError> {
     if decode.splits == 0 || decode.splits > MAX_SPLITS {
         return refuse("splits", decode.splits, "it must be 1 to 64");
     }
+    // Both are sides of a grid.
+    let tiles = u64::from(decode.kv_heads) * u64::from(decode.group().div_ceil(decode.heads_of_block()));
+    for (what, side) in
+        [("sequences * heads", u64::from(decode.sequences) * u64::from(decode.heads)), ("kv_heads * tiles", tiles)]
+    {
+        check_dim(OP, what, u32::try_from(side).unwrap_or(u32::MAX))?;
+    }
+    if decode.splits > 1 && decode.partial == DevicePtr::NULL {
+        return refuse("partial", 0, "with more than one split it must be memory of partial_bytes()");
+    }
     let aligned = [("q", decode.q), ("keys", decode.keys), ("values", decode.values), ("out", decode.out)];
     check_aligned(OP, 16, &aligned)?;
     check_aligned(OP, 4, &[("table", decode.table), ("lengths", decode.lengths), ("partial", decode.partial)])

@@ -1,5 +1,6 @@
 //! Geometry of `hip/cast.hip`: a strided tensor to a contiguous one of another type.
 
+use crate::shape::check_aligned;
 use crate::strided::{Strided, count};
 use crate::{Args, DevicePtr, Dtype, Launch, ShapeError};
 
@@ -26,6 +27,8 @@ pub fn cast(cast: &Cast) -> Result<Launch, ShapeError> {
     if cast.from == cast.to || same_bits {
         return Err(ShapeError::Dtype { op: "cast to the same bits", dtype: cast.to });
     }
+    check_aligned(OP, cast.from.size(), &[("x", cast.x)])?;
+    check_aligned(OP, cast.to.size(), &[("y", cast.y)])?;
     let num_elements = count(OP, cast.shape)?;
     let strided = Strided::new(cast.shape, cast.strides);
     // Pairs are read and written at once.

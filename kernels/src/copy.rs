@@ -1,5 +1,6 @@
 //! Geometry of `hip/copy.hip`: a strided tensor to a contiguous one.
 
+use crate::shape::check_aligned;
 use crate::strided::{Strided, count};
 use crate::{Args, DevicePtr, Launch, ShapeError};
 
@@ -27,6 +28,7 @@ pub fn copy(copy: &Copy) -> Result<Launch, ShapeError> {
         let rule = "it must be 1, 2, 4 or 8";
         return Err(ShapeError::Value { op: OP, what: "the size of an element", value: copy.element_size, rule });
     }
+    check_aligned(OP, copy.element_size, &[("x", copy.x), ("y", copy.y)])?;
     let num_elements = count(OP, copy.shape)?;
     let (unit, strided) = widest(copy, Strided::new(copy.shape, copy.strides));
     let num_units = num_elements / (unit / copy.element_size) as u32;

@@ -1,6 +1,6 @@
 //! Geometry of `hip/gemm.hip`: matrix products by matrix instructions.
 
-use crate::shape::check_dim;
+use crate::shape::{check_aligned, check_dim};
 use crate::{Args, DevicePtr, Launch, ShapeError};
 
 const BLOCK: u32 = 256;
@@ -37,6 +37,14 @@ impl Kind {
             Self::I8 => 1,
         }
     }
+
+    /// Bytes of an element of c.
+    fn size_of_c(self) -> u64 {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::I8 => 4,
+        }
+    }
 }
 
 /// `c = a * b^T`. Matrices are contiguous; strides are the elements from one matrix of a batch to the next.
@@ -64,6 +72,8 @@ pub fn gemm(gemm: &Gemm) -> Result<Launch, ShapeError> {
     for (what, value) in [("batch", gemm.batch), ("m", gemm.m), ("n", gemm.n), ("k", gemm.k)] {
         check_dim(OP, what, value)?;
     }
+    check_aligned(OP, gemm.kind.size(), &[("a", gemm.a), ("b", gemm.b)])?;
+    check_aligned(OP, gemm.kind.size_of_c(), &[("c", gemm.c)])?;
     let (size, tile) = tile(gemm);
     let odd = if is_aligned(gemm) { "" } else { "_odd" };
     let (blocks_m, blocks_n) = (gemm.m.div_ceil(tile.0), gemm.n.div_ceil(tile.1));

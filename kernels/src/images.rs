@@ -9,7 +9,21 @@ struct Embedded {
     gzip: &'static [u8],
 }
 
+/// What the images were made from, a line a file with a hash of its content: `report --write` puts it beside images, so
+/// that a build which takes them can tell whether they are its own.
+pub const SOURCE_LIST: &str = include_str!(concat!(env!("OUT_DIR"), "/sources.txt"));
+
 const TABLE: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
+
+/// Target, compiler and flags; empty where images came prebuilt.
+const COMMANDS: &[(&str, &str, &[&str])] = include!(concat!(env!("OUT_DIR"), "/commands.rs"));
+
+/// The compiler and the flags that made the images for a target, without source and output; nothing where they came
+/// prebuilt.
+#[must_use]
+pub fn command(target: &str) -> Option<(&'static str, &'static [&'static str])> {
+    COMMANDS.iter().find(|(name, ..)| *name == target).map(|(_, compiler, flags)| (*compiler, *flags))
+}
 
 /// Targets that images were built for, in the order of their numbers.
 #[must_use]

@@ -29,7 +29,7 @@ impl Launch {
         if self.block != kernel.max_block_threads {
             return Err(LaunchError::Block { kernel: name(), takes: kernel.max_block_threads, has: self.block });
         }
-        if kernel.lds + self.lds > LDS_LIMIT {
+        if kernel.lds.saturating_add(self.lds) > LDS_LIMIT {
             return Err(LaunchError::Lds { kernel: name(), fixed: kernel.lds, dynamic: self.lds, limit: LDS_LIMIT });
         }
         let [x, y, z] = self.grid;

@@ -4,7 +4,8 @@ use crate::shape::{check_aligned, check_dim, check_dtype};
 use crate::{Args, DevicePtr, Dtype, Launch, ShapeError};
 
 const BLOCK: u32 = 256;
-/// Up to here a row's values fit into the registers of one wave.
+/// Longer rows get a whole block. A wave keeps 512 values of f32, 1024 of 16 bits, or 128 where rows are read one by one;
+/// it reads the rest of a row again.
 const LONGEST_WAVE_ROW: u32 = 1024;
 
 /// The tensors of an RMS norm. All are contiguous, of one type, and aligned to 16 bytes.

@@ -108,7 +108,8 @@ pub fn matvec(matvec: &Matvec) -> Result<Launch, ShapeError> {
         return Err(ShapeError::Value { op: OP, what: "tokens", value: tokens.into(), rule: "it must be 1 to 8" });
     }
     check_aligned(OP, 16, &[("w", w), ("q", q)])?;
-    check_aligned(OP, 4, &[("d", d), ("y", y)])?;
+    check_aligned(OP, 4, &[("d", d)])?;
+    check_aligned(OP, dtype.size(), &[("y", y)])?;
     let tokens_of_kernel = tokens.next_power_of_two();
     let rows_per_wave = if tokens_of_kernel <= 2 { 2 } else { 4 };
     Ok(Launch {

@@ -49,7 +49,8 @@ pub fn reduce(reduce: &Reduce) -> Result<Launch, ShapeError> {
     check_dim(OP, "rows", rows)?;
     check_dim(OP, "n", n)?;
     check_aligned(OP, 16, &[("x", x)])?;
-    check_aligned(OP, 4, &[("y", y)])?;
+    let size_of_y = if reduction == Reduction::ArgMax { Dtype::U32.size() } else { dtype.size() };
+    check_aligned(OP, size_of_y, &[("y", y)])?;
     let (rows_per_block, who) = if n <= LONGEST_WAVE_ROW { (BLOCK / 32, "wave") } else { (1, "block") };
     Ok(Launch {
         module: "reduce",

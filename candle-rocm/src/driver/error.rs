@@ -6,6 +6,8 @@ use taper_kernels::{LaunchError, MetadataError};
 pub enum DriverError {
     #[error("{driver} was not found (tried {}): {fix}", tried.join(", "))]
     NoLibrary { driver: &'static str, tried: Vec<String>, fix: &'static str },
+    #[error("{driver} is there and cannot be opened: {reason}; {fix}")]
+    UnusableLibrary { driver: &'static str, reason: String, fix: &'static str },
     #[error("{library} has no function {symbol}: {fix}")]
     NoSymbol { library: String, symbol: &'static str, fix: &'static str },
     #[error("{call} failed with code {code} ({message}){}", kernel.as_ref().map(|name| format!(" for the kernel {name}")).unwrap_or_default())]
@@ -22,6 +24,8 @@ pub enum DriverError {
     NoKernel { module: &'static str, kernel: String },
     #[error("{what}: {bytes} bytes at {offset} are outside a buffer of {len}")]
     OutOfBounds { what: &'static str, offset: usize, bytes: usize, len: usize },
+    #[error("{what} of another device's context")]
+    OtherContext { what: &'static str },
     #[error(transparent)]
     Launch(#[from] LaunchError),
     #[error(transparent)]

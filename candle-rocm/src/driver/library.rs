@@ -1,20 +1,29 @@
-//! A driver's library: where it is looked for, and the table of functions taken from it.
+//! A driver's library: where it is looked for, and how a table of functions is taken from it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use libloading::Library;
 
 use super::{DriverError, Result};
 
+/// A library that was opened, and what to say where it lacks something.
+#[derive(Clone)]
+pub(super) struct Opened {
+    pub library: Arc<Library>,
+    pub path: String,
+    pub fix: &'static str,
+}
+
 /// Opens the first of `names` that exists: in `directory` alone if there is one, else where the system's loader
 /// looks, else in `elsewhere`.
-pub(crate) fn open(
+pub(super) fn open(
     driver: &'static str,
     names: &[&str],
     directory: Option<&Path>,
     elsewhere: &[PathBuf],
     fix: &'static str,
-) -> Result<(Library, String)> {
+) -> Result<Opened> {
     let mut candidates: Vec<PathBuf> = Vec::new();
     match directory {
         Some(directory) => candidates.extend(names.iter().map(|name| directory.join(name))),
@@ -23,40 +32,89 @@ pub(crate) fn open(
             candidates.extend(elsewhere.iter().flat_map(|place| names.iter().map(|name| place.join(name))));
         }
     }
+    let mut unusable = None;
     for candidate in &candidates {
         // SAFETY: the driver's initialisers run, as they do for every program that links to it.
-        if let Ok(library) = unsafe { Library::new(candidate) } {
-            return Ok((library, candidate.display().to_string()));
+        match unsafe { Library::new(candidate) } {
+            Ok(library) => return Ok(Opened { library: library.into(), path: candidate.display().to_string(), fix }),
+            Err(error) => {
+                let reason = loader_words(&error);
+                if unusable.is_none() && is_there(candidate, &reason) {
+                    unusable = Some(DriverError::UnusableLibrary { driver, reason, fix });
+                }
+            }
         }
     }
     let tried = candidates.iter().map(|candidate| candidate.display().to_string()).collect();
-    Err(DriverError::NoLibrary { driver, tried, fix })
+    Err(unusable.unwrap_or(DriverError::NoLibrary { driver, tried, fix }))
 }
 
-/// Declares a structure of functions, all of which return a status, and how it is filled from a library.
+fn loader_words(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// Whether the loader found the file and could not use it: it complains of another one then, or of what is in it.
+fn is_there(candidate: &Path, reason: &str) -> bool {
+    let is_name = candidate.components().count() == 1;
+    let is_missing =
+        reason.starts_with(&format!("{}: cannot open shared object file: No such file", candidate.display()));
+    if is_name { !is_missing } else { candidate.exists() }
+}
+
+/// A call that was made: the function's name in its library, and what it answered.
+#[derive(Clone, Copy)]
+#[must_use]
+pub(super) struct Status {
+    pub call: &'static str,
+    pub code: i32,
+}
+
+/// Declares a table of functions, all of which answer with a status, under our names. Each row has a symbol for every
+/// vendor in the order of the heading.
 macro_rules! functions {
-    ($(#[$doc:meta])* $name:ident { $($function:ident($($arg:ty),*);)* }) => {
+    (
+        $(#[$doc:meta])*
+        $table:ident $([$($vendor:ident),+])? {
+            $($function:ident = $($symbol:literal)|+ ($($arg:ident: $type:ty),* $(,)?);)*
+        }
+    ) => {
         $(#[$doc])*
-        #[allow(non_snake_case)]
-        struct $name {
-            $($function: unsafe extern "C" fn($($arg),*) -> i32,)*
+        pub(super) struct $table {
+            $($function: (&'static str, unsafe extern "C" fn($($type),*) -> i32),)*
             /// Keeps the functions in memory.
-            _library: libloading::Library,
+            _library: std::sync::Arc<libloading::Library>,
         }
 
-        impl $name {
-            fn load(library: libloading::Library, path: &str, fix: &'static str) -> $crate::driver::Result<Self> {
+        impl $table {
+            /// Takes the functions of the vendor with this number in the heading.
+            pub(super) fn load(opened: &$crate::driver::library::Opened, vendor: usize) -> $crate::driver::Result<Self> {
                 Ok(Self {
                     $($function: {
-                        let symbol = stringify!($function);
-                        let missing = |_| $crate::DriverError::NoSymbol { library: path.to_owned(), symbol, fix };
+                        let symbol = [$($symbol),+][vendor];
+                        let missing = |_| $crate::DriverError::NoSymbol {
+                            library: opened.path.clone(),
+                            symbol,
+                            fix: opened.fix,
+                        };
                         // SAFETY: the declared type is that of the driver's C interface, and `_library` outlives it.
-                        unsafe { *library.get(symbol.as_bytes()).map_err(missing)? }
+                        (symbol, unsafe { *opened.library.get(symbol.as_bytes()).map_err(missing)? })
                     },)*
-                    _library: library,
+                    _library: opened.library.clone(),
                 })
             }
+
+            $(
+                /// # Safety
+                /// As the driver's documentation says of the function.
+                #[allow(clippy::too_many_arguments)] // As many as the driver's.
+                pub(super) unsafe fn $function(&self, $($arg: $type),*) -> $crate::driver::library::Status {
+                    let (call, function) = self.$function;
+                    // SAFETY: the caller's promise.
+                    let code = unsafe { function($($arg),*) };
+                    $crate::driver::library::Status { call, code }
+                }
+            )*
         }
     };
 }
-pub(crate) use functions;
+pub(super) use functions;

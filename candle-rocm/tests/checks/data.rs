@@ -4,8 +4,9 @@ use candle_rocm::{Buffer, Context};
 use half::{bf16, f16};
 use taper_kernels::{Dtype, Launch};
 
-/// What fresh outputs hold, and what must still stand behind them: as a float of any type, a value no check expects.
-const POISON: u8 = 0xa5;
+/// What fresh outputs hold, and what must still stand behind them. As a float of any type it is a NaN, and not the one
+/// that arithmetic gives.
+const POISON: u8 = 0xff;
 const GUARD_BYTES: usize = 64;
 
 /// A small generator (splitmix64): the same numbers in every run.
@@ -109,7 +110,10 @@ impl Output {
     }
 
     pub fn values(&self, dtype: Dtype) -> Vec<f64> {
-        decode(dtype, &self.bytes())
+        let bytes = self.bytes();
+        let unwritten = bytes.chunks(dtype.size() as usize).position(|value| value.iter().all(|byte| *byte == POISON));
+        assert_eq!(unwritten, None, "a value of an output was not written");
+        decode(dtype, &bytes)
     }
 }
 

@@ -11,6 +11,7 @@ pub fn check(context: &Context) {
     a_launch_of_another_shape_is_refused(context);
     a_graph_replays_with_new_data(context);
     streams_wait_for_events(context);
+    a_capture_ends_with_the_error_of_what_it_recorded(context);
 }
 
 fn bytes_go_and_come_back(context: &Context) {
@@ -18,6 +19,8 @@ fn bytes_go_and_come_back(context: &Context) {
     let buffer = context.upload(&content).unwrap();
     let copy = context.alloc(1001).unwrap();
     copy.copy_from(&buffer).unwrap();
+    assert_eq!(copy.download().unwrap(), content);
+    copy.copy_from(&copy).unwrap();
     assert_eq!(copy.download().unwrap(), content);
     copy.fill(7).unwrap();
     assert_eq!(copy.download().unwrap(), vec![7; 1001]);
@@ -89,4 +92,18 @@ fn streams_wait_for_events(context: &Context) {
     assert!(end.elapsed_since(&start).unwrap() >= 0.0);
     let silu = |x: f64| x / (1.0 + (-x).exp());
     assert!(y.values(Dtype::F32).iter().all(|y| (y - silu(silu(3.0))).abs() < 1e-6));
+}
+
+/// And the stream runs again after it, also where the recording panics.
+fn a_capture_ends_with_the_error_of_what_it_recorded(context: &Context) {
+    let stream = context.stream();
+    let x = context.upload(&[1; 8]).unwrap();
+    let failed = stream.capture(|_| x.write(7, &[0; 2])).err().expect("outside the buffer");
+    assert!(matches!(failed, DriverError::OutOfBounds { .. }), "{failed}");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        stream.capture(|_| std::panic::resume_unwind(Box::new("while recording"))).map(drop)
+    }));
+    assert!(panicked.is_err());
+    x.write(0, &[2; 8]).unwrap();
+    assert_eq!(x.download().unwrap(), [2; 8]);
 }

@@ -1,6 +1,6 @@
-use candle_rocm::Context;
-use taper_kernels::Dtype;
+use candle_rocm::{Buffer, Context};
 use taper_kernels::norm::{Residual, RmsNorm, rms_norm};
+use taper_kernels::{DevicePtr, Dtype};
 
 use super::data::{FLOATS, Random, assert_close, encode, input, output, rounding, run, smallest};
 
@@ -16,6 +16,39 @@ pub fn check(context: &Context) {
             one(context, dtype, rows, n, true);
         }
     }
+    for (rows, n) in SHAPES {
+        in_place(context, rows, n);
+    }
+}
+
+/// y = x; and sum = residual, sum = x, whose bits are those of separate tensors.
+fn in_place(context: &Context, rows: usize, n: usize) {
+    let mut random = Random(14);
+    let (x, residual) = (random.units(rows * n), random.units(rows * n));
+    let weight = input(context, Dtype::F16, &random.units(n));
+    let bytes = 2 * rows * n;
+    let run_norm = |x: DevicePtr, y: DevicePtr, residual: Option<Residual>| {
+        let (rows, n, weight) = (rows as u32, n as u32, weight.buffer.ptr());
+        run(context, &rms_norm(&RmsNorm { dtype: Dtype::F16, rows, n, eps: EPS, x, weight, y, residual }).unwrap());
+    };
+    let fresh = || (input(context, Dtype::F16, &x).buffer, input(context, Dtype::F16, &residual).buffer);
+    let (y, sum) = (output(context, bytes), output(context, bytes));
+
+    let (x, _) = fresh();
+    run_norm(x.ptr(), y.buffer.ptr(), None);
+    let apart = y.bytes();
+    run_norm(x.ptr(), x.ptr(), None);
+    assert_eq!(x.download().unwrap(), apart, "rms_norm [{rows}, {n}] with y = x");
+
+    let (x, residual) = fresh();
+    let place = |residual: &Buffer, sum: &Buffer| Some(Residual { residual: residual.ptr(), sum: sum.ptr() });
+    run_norm(x.ptr(), y.buffer.ptr(), place(&residual, &sum.buffer));
+    let apart = (sum.bytes(), y.bytes());
+    run_norm(x.ptr(), y.buffer.ptr(), place(&residual, &residual));
+    assert_eq!((residual.download().unwrap(), y.bytes()), apart, "rms_norm [{rows}, {n}] with sum = residual");
+    let (x, residual) = fresh();
+    run_norm(x.ptr(), y.buffer.ptr(), place(&residual, &x));
+    assert_eq!((x.download().unwrap(), y.bytes()), apart, "rms_norm [{rows}, {n}] with sum = x");
 }
 
 pub fn one(context: &Context, dtype: Dtype, rows: usize, n: usize, with_residual: bool) {

@@ -9,6 +9,7 @@ pub fn check(context: &Context) {
     for dtype in FLOATS {
         activations(context, dtype, 32 * 77);
     }
+    extreme_activations(context);
     for (tokens, rows, dtype) in
         [(1, 37, Dtype::F32), (1, 16, Dtype::F16), (2, 5, Dtype::Bf16), (3, 33, Dtype::F16), (8, 35, Dtype::F32)]
     {
@@ -46,6 +47,20 @@ fn activations(context: &Context, dtype: Dtype, count: usize) {
     let steps: Vec<f64> = x.values.chunks(32).map(|g| g.iter().fold(0f64, |a, b| a.max(b.abs())) / 127.0).collect();
     let bound = |i: usize| steps[i / 32] * (0.5 + 1e-4);
     assert_close(&format!("quantize {dtype}"), &quantized.values, &x.values, bound);
+}
+
+/// Groups that are too small for a scale become zero; a group with a NaN or an infinity is NaN.
+fn extreme_activations(context: &Context) {
+    let mut values = vec![0.5f32; 32 * 4];
+    values[..32].fill(1e-38);
+    values[40] = f32::NAN;
+    values[70] = f32::NEG_INFINITY;
+    let x = input(context, Dtype::F32, &values);
+    let quantized = quantized(context, Dtype::F32, &x.buffer, values.len());
+    assert!(quantized.values[..32].iter().all(|x| x.abs() < 2e-38), "tiny: {:?}", &quantized.values[..32]);
+    assert!(quantized.values[32..64].iter().all(|x| x.is_nan()), "NaN: {:?}", &quantized.values[32..64]);
+    assert!(quantized.values[64..96].iter().any(|x| x.is_nan()), "infinity: {:?}", &quantized.values[64..96]);
+    assert!(quantized.values[96..].iter().all(|x| (x - 0.5).abs() < 1e-6), "{:?}", &quantized.values[96..]);
 }
 
 pub fn product(context: &Context, format: Format, dtype: Dtype, tokens: usize, rows: usize, k: usize) {

@@ -12,6 +12,33 @@ pub fn check(context: &Context) {
             one(context, dtype, rows, n);
         }
     }
+    for (rows, n) in SHAPES {
+        in_place(context, rows, n);
+    }
+    a_row_of_masked_values_is_nan_and_no_other(context);
+}
+
+fn in_place(context: &Context, rows: usize, n: usize) {
+    let x = input(context, Dtype::Bf16, &Random(15).units(rows * n)).buffer;
+    let y = output(context, 2 * rows * n);
+    let (rows, n) = (rows as u32, n as u32);
+    let launch = |y| softmax(&Softmax { dtype: Dtype::Bf16, rows, n, x: x.ptr(), y }).unwrap();
+    run(context, &launch(y.buffer.ptr()));
+    run(context, &launch(x.ptr()));
+    assert_eq!(x.download().unwrap(), y.bytes(), "softmax [{rows}, {n}] with y = x");
+}
+
+fn a_row_of_masked_values_is_nan_and_no_other(context: &Context) {
+    for n in [5, 1100] {
+        let mut values = vec![1.0; 3 * n];
+        values[n..2 * n].fill(f32::NEG_INFINITY);
+        let (x, y) = (input(context, Dtype::F32, &values), output(context, 12 * n));
+        let (x, y_ptr) = (x.buffer.ptr(), y.buffer.ptr());
+        run(context, &softmax(&Softmax { dtype: Dtype::F32, rows: 3, n: n as u32, x, y: y_ptr }).unwrap());
+        let mut want = vec![1.0 / n as f64; 3 * n];
+        want[n..2 * n].fill(f64::NAN);
+        assert_close("softmax of masked values", &y.values(Dtype::F32), &want, |_| 1e-6);
+    }
 }
 
 pub fn one(context: &Context, dtype: Dtype, rows: usize, n: usize) {

@@ -97,6 +97,10 @@ fn limits(context: &Context) {
     for (function, want) in cases {
         assert_close(function.name(), &apply(context, function, Dtype::F32, 5, &x.buffer), &want, |_| 1e-7);
     }
+    let subnormal = f32::from_bits(0x0000_1234);
+    let x = input(context, Dtype::F32, &[subnormal, f32::MIN_POSITIVE]);
+    let want = [f64::from(subnormal).ln(), f64::from(f32::MIN_POSITIVE).ln()];
+    assert_close("log", &apply(context, Function::Log, Dtype::F32, 2, &x.buffer), &want, |i| 1e-6 * want[i].abs());
     let x = input(context, Dtype::F32, &[0.0, f32::INFINITY, -1.0]);
     assert_close("log", &apply(context, Function::Log, Dtype::F32, 3, &x.buffer), &[low, high, nan], |_| 0.0);
 }

@@ -14,7 +14,11 @@ DEVICE f32 exp(f32 x) {
     return magnitude(whole) < 128.0f ? fma(y, lost * LN_2, y) : y;
 }
 
-DEVICE f32 log(f32 x) { return log2(x) * LN_2; }
+DEVICE f32 log(f32 x) {
+    // AMD's instruction takes a subnormal number for zero.
+    bool small = x < 0x1p-126f;
+    return (log2(small ? x * 0x1p24f : x) - (small ? 24.0f : 0.0f)) * LN_2;
+}
 
 // c0 + c1 x + c2 x^2 + ...
 template <class... Rest> DEVICE f32 polynomial(f32 x, f32 c0, Rest... rest) {

@@ -16,6 +16,12 @@ constexpr u32 GROUP = 32;
 constexpr u32 PER_LANE = 8;
 constexpr u32 LANES_OF_GROUP = GROUP / PER_LANE;
 
+// The larger of two numbers that are not negative; NaN is larger than all, so that it is not lost.
+struct MaxOrNan {
+    static DEVICE f32 join(f32 a, f32 b) { return __builtin_bit_cast(u32, a) > __builtin_bit_cast(u32, b) ? a : b; }
+};
+
+// A group with a NaN or an infinity gets such a scale, and so gives NaN in every product.
 template <class T> DEVICE void quantize(const T *x, u8 *q, f32 *d, u32 count) {
     u32 first = (block_x() * BLOCK + thread()) * PER_LANE;
     // Groups end at `count`, and a group's lanes stand together: all of them leave.
@@ -26,9 +32,10 @@ template <class T> DEVICE void quantize(const T *x, u8 *q, f32 *d, u32 count) {
         UNROLL for (u32 e = 0; e < WIDE<T>; e++) values[p + e] = part.at[e];
     }
     f32 largest = 0.0f;
-    UNROLL for (u32 i = 0; i < PER_LANE; i++) largest = maximum(largest, magnitude(values[i]));
-    largest = wave_max<LANES_OF_GROUP>(largest);
-    f32 inverse = largest > 0.0f ? 127.0f * reciprocal(largest) : 0.0f;
+    UNROLL for (u32 i = 0; i < PER_LANE; i++) largest = MaxOrNan::join(largest, magnitude(values[i]));
+    largest = wave_reduce<MaxOrNan, LANES_OF_GROUP>(largest);
+    // The reciprocal of less is infinite: such a group is as good as zero.
+    f32 inverse = largest > 0x1p-120f ? 127.0f * reciprocal(largest) : 0.0f;
     u32x2 bytes = {0, 0};
     UNROLL for (u32 i = 0; i < PER_LANE; i++)
         bytes[i / 4] |= ((u32)(i32)nearest(values[i] * inverse) & 0xff) << (8 * (i % 4));
@@ -131,7 +138,7 @@ DEVICE void matvec(const u8 *w, const u8 *q, const f32 *d, T *y, u32 rows, u32 k
     Activations x[TOKENS];
     UNROLL for (u32 t = 0; t < TOKENS; t++) {
         u32 index = t < tokens ? t : tokens - 1;
-        x[t] = {q + index * k, d + index * (k / GROUP)};
+        x[t] = {q + (u64)index * k, d + (u64)index * (k / GROUP)};
     }
     f32 sums[ROWS][TOKENS] = {};
     for (u32 b = lane() / Format::LANES_OF_BLOCK; b < blocks; b += BLOCKS_AT_ONCE) {
@@ -143,7 +150,7 @@ DEVICE void matvec(const u8 *w, const u8 *q, const f32 *d, T *y, u32 rows, u32 k
     UNROLL for (u32 r = 0; r < ROWS; r++)
         UNROLL for (u32 t = 0; t < TOKENS; t++) {
             f32 sum = wave_sum(sums[r][t]);
-            if (lane() == 0 && first_row + r < rows && t < tokens) y[t * rows + first_row + r] = from_f32<T>(sum);
+            if (lane() == 0 && first_row + r < rows && t < tokens) y[(u64)t * rows + first_row + r] = from_f32<T>(sum);
         }
 }
 

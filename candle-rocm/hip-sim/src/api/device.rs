@@ -1,7 +1,7 @@
 //! Which device is there, and what does it say about itself?
 
 use super::status::{INVALID_DEVICE, INVALID_VALUE, SUCCESS, Status};
-use super::{LAST_ERROR, call, put, with_simulator};
+use super::{LAST_ERROR, answer, call, put, with_simulator};
 use crate::launch::MAX_LDS;
 use crate::simulator::Simulator;
 use std::ffi::{c_char, c_int, c_uint};
@@ -178,4 +178,11 @@ pub extern "C" fn hipGetErrorString(status: c_int) -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn hipGetErrorName(status: c_int) -> *const c_char {
     Status(status).name().as_ptr()
+}
+
+/// The same text by the name that the driver interface has.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipDrvGetErrorString(status: c_int, text: *mut *const c_char) -> c_int {
+    // SAFETY: the same contract.
+    answer(unsafe { put(text, Status(status).text().as_ptr()) })
 }

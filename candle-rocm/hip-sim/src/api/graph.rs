@@ -37,6 +37,17 @@ pub unsafe extern "C" fn hipGraphInstantiate(
     })
 }
 
+/// Flags ask for uploads and clean-up that have no effect here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipGraphInstantiateWithFlags(
+    executable: *mut *mut c_void,
+    graph: *mut c_void,
+    _flags: u64,
+) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { hipGraphInstantiate(executable, graph, std::ptr::null_mut(), std::ptr::null_mut(), 0) }
+}
+
 /// Replays, or records into another capture.
 #[unsafe(no_mangle)]
 pub extern "C" fn hipGraphLaunch(executable: *mut c_void, stream: *mut c_void) -> c_int {

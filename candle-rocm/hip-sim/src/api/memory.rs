@@ -139,6 +139,28 @@ pub unsafe extern "C" fn hipMemcpyAsync(
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipMemcpyHtoDAsync(
+    to: *mut c_void,
+    from: *const c_void,
+    len: usize,
+    stream: *mut c_void,
+) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { hipMemcpyAsync(to, from, len, 1, stream) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipMemcpyDtoHAsync(
+    to: *mut c_void,
+    from: *mut c_void,
+    len: usize,
+    stream: *mut c_void,
+) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { hipMemcpyAsync(to, from, len, 2, stream) }
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipMemcpyDtoDAsync(
     to: *mut c_void,
     from: *mut c_void,
@@ -159,4 +181,10 @@ pub unsafe extern "C" fn hipMemsetAsync(to: *mut c_void, value: c_int, len: usiz
         simulator.memory.find(to as u64, len as u64).ok_or(INVALID_VALUE)?;
         simulator.submit(stream as usize, Work::Fill { to: to as u64, byte: value as u8, len })
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipMemsetD8Async(to: *mut c_void, value: u8, len: usize, stream: *mut c_void) -> c_int {
+    // SAFETY: the same contract.
+    unsafe { hipMemsetAsync(to, c_int::from(value), len, stream) }
 }
