@@ -4,8 +4,9 @@
     bench/prediction.py MODEL.gguf [--taper target/release/taper] [--rounds 5]
 
 Starts `taper serve` on the model and asks for the same greedy answer in turns: without anything, with the file as the
-prediction, and with the right answer itself as the prediction (the most that can be gained). Answers must be equal. The
-medians are of the time from the first token to the last, as the server tells it.
+prediction, with the right answer itself as the prediction (the most that can be gained), and with a text that has nothing
+to do with it (the most that can be lost). Answers must be equal. The medians are of the time from the first token to the
+last, as the server tells it.
 """
 
 import argparse
@@ -31,6 +32,7 @@ def volume(width, height, depth):
 def describe(width, height, depth):
     return f"{width} by {height} by {depth}: {volume(width, height, depth)}"
 """
+OTHER = "The quilt was blue, and so were the marbles that a zebra had left on it. " * 10
 TASK = "Write this Python file again, unchanged, and nothing else:\n\n"
 
 
@@ -71,7 +73,7 @@ def main():
 def compare(given):
     body = {"messages": [{"role": "user", "content": TASK + CODE}], "temperature": 0, "max_tokens": 200}
     plain = post(given.port, body)["choices"][0]["message"]["content"]
-    kinds = {"without": None, "the file": CODE, "the answer": plain}
+    kinds = {"without": None, "the file": CODE, "the answer": plain, "another text": OTHER}
     times = {kind: [] for kind in kinds}
     counted = {}
     for _ in range(given.rounds):

@@ -103,6 +103,15 @@ impl Parser {
         self.calls.pieces.take()
     }
 
+    /// Whether what comes next is a thought, for all that is known.
+    pub fn is_in_thoughts(&self) -> bool {
+        match &self.state {
+            State::Thoughts { .. } => true,
+            State::Harmony(harmony) => harmony.is_in_thoughts(),
+            _ => false,
+        }
+    }
+
     /// The answer is over: what was held back.
     pub fn finish(mut self) -> Vec<Piece> {
         let calls = &mut self.calls;

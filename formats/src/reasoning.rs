@@ -15,13 +15,16 @@ pub struct ReasoningFormat {
     pub around_answer: &'static [&'static str],
     /// What stands between the end of thoughts and a call, but for white space.
     pub before_call: &'static str,
+    /// What an answer begins with that is neither a thought nor a call, in any of these ways; a form that it must have begins
+    /// behind that. None where it begins with its text.
+    pub before_answer: &'static [&'static str],
     /// The special tokens of these strings, where they are not special tokens as a whole.
     pub tokens: &'static [&'static str],
 }
 
 impl ReasoningFormat {
     const fn tags(name: &'static str, start: &'static str, end: &'static str) -> Self {
-        Self { name, start, end, anywhere: false, around_answer: &[], before_call: "", tokens: &[] }
+        Self { name, start, end, anywhere: false, around_answer: &[], before_call: "", before_answer: &[], tokens: &[] }
     }
 
     /// Whether this model thinks.
@@ -95,6 +98,11 @@ pub(crate) static GEMMA4: ReasoningFormat = ReasoningFormat {
 pub(crate) static HARMONY: ReasoningFormat = ReasoningFormat {
     anywhere: true,
     before_call: "<|start|>assistant",
+    before_answer: &[
+        "<|channel|>final<|message|>",
+        "<|channel|>final <|constrain|>json<|message|>",
+        "<|channel|>final json<|message|>",
+    ],
     tokens: &["<|start|>", "<|channel|>", "<|message|>", "<|end|>"],
     ..ReasoningFormat::tags("harmony", "<|channel|>analysis<|message|>", "<|end|>")
 };

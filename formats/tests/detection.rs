@@ -1,8 +1,8 @@
 //! Detection: of every chat template that llama.cpp collects, the format and the tags of thoughts.
 //!
 //! The fixture has what each family's models write, from their templates and model cards. MiniMax M3, Muse and
-//! Functionary 3.2 write in ways that are not read yet; they fall back to Hermes' way. The templates belong to their
-//! authors and are not kept.
+//! Functionary 3.2 write in ways that are not read; their models are asked for calls in words. The templates belong to
+//! their authors and are not kept.
 
 use std::path::PathBuf;
 
@@ -38,6 +38,20 @@ fn collected_templates_are_of_their_formats() {
 }
 
 #[test]
+fn templates_whose_calls_are_not_read_are_told_from_those_that_know_none() {
+    for (file, families) in [
+        ("MiniMax-M3.jinja", Some("MiniMax M3")),
+        ("muse-glimmer.jinja", Some("Muse")),
+        ("meetkai-functionary-medium-v3.2.jinja", Some("Functionary 3.2")),
+        ("google-gemma-2-2b-it.jinja", None),
+        ("MiniMax-M2.jinja", None),
+    ] {
+        let Some(source) = template(file) else { return };
+        assert_eq!(detect(&source).unread, families, "{file}");
+    }
+}
+
+#[test]
 fn a_template_without_signs_falls_back_to_plain() {
     let found = detect("{% for m in messages %}{{ m.content }}{% endfor %}");
     assert_eq!((found.format.name, found.reasoning.name), ("plain", "none"));
@@ -52,10 +66,12 @@ fn a_format_is_found_by_its_name() {
 
 #[test]
 fn every_format_is_in_the_documentation() {
-    let path = format!("{}/../docs/formats.md", env!("CARGO_MANIFEST_DIR"));
-    let documentation = std::fs::read_to_string(path).unwrap();
+    let read = |file: &str| std::fs::read_to_string(format!("{}/../{file}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let (documentation, readme) = (read("docs/formats.md"), read("README.md"));
+    let (_, readme) = readme.split_once("## Tool calls").expect("the README has a section of that name");
     for format in all() {
         let row = format!("| `{}` | {} |", format.name, format.families);
         assert!(documentation.contains(&row), "docs/formats.md lacks: {row}");
+        assert!(readme.contains(&format!("`{}`", format.name)), "README.md lacks `{}`", format.name);
     }
 }

@@ -3,7 +3,9 @@
 
 use serde::de::{Deserialize, DeserializeOwned};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
+use crate::unknown;
 use crate::values::whole;
 
 /// Fields that a request has and its type does not, in the order they were sent.
@@ -35,9 +37,13 @@ impl BodyError {
 }
 
 /// A request body, to be read by [`parse`].
-pub trait Body: DeserializeOwned {
-    /// The fields that were sent and are not of the API: accepted, without effect.
+pub trait Body: DeserializeOwned + ToSchema {
+    /// The fields that were sent and are not of the API: accepted, without effect. Those within other fields are named by
+    /// their paths, as `tools[0].function`, and null.
     fn unknown(&self) -> &Unknown;
+
+    /// The same, for [`parse`].
+    fn unknown_mut(&mut self) -> &mut Unknown;
 
     /// Checks the part that is flattened into this type. serde forgets the names of flattened fields, so that their
     /// mistakes must be found before the whole is read.
@@ -52,8 +58,11 @@ pub fn parse<T: Body>(bytes: &[u8]) -> Result<T, BodyError> {
     let Value::Object(fields) = &mut body else { return Err(BodyError::NotAnObject(kind(&body))) };
     fields.retain(|_, value| !value.is_null());
     fields.values_mut().for_each(write_whole_numbers_as_integers);
+    let nested = unknown::nested(&T::name(), fields);
     T::check_flattened(&body)?;
-    read(body)
+    let mut body: T = read(body)?;
+    body.unknown_mut().extend(nested.into_iter().map(|path| (path, Value::Null)));
+    Ok(body)
 }
 
 /// Deserialises with the path of the field to blame.

@@ -44,6 +44,10 @@ impl Body for CompletionRequest {
         &self.unknown
     }
 
+    fn unknown_mut(&mut self) -> &mut Unknown {
+        &mut self.unknown
+    }
+
     fn check_flattened(body: &Value) -> Result<(), BodyError> {
         read::<SamplingFields>(body).map(drop)
     }

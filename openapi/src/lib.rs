@@ -20,6 +20,7 @@ pub mod status;
 pub mod structured;
 pub mod template;
 pub mod tokenize;
+mod unknown;
 pub mod usage;
 pub mod values;
 

@@ -1,11 +1,10 @@
 //! Request fields that chat and text completions share: which model, how tokens are chosen, when to stop, how to
 //! answer.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::body::Unknown;
 use crate::structured::{ResponseFormat, StructuredOutputs};
 use crate::values::{LogitBias, Samplers, Seed, Stop, TokenId};
 
@@ -51,6 +50,9 @@ pub struct SamplingFields {
     /// else 1 (off).
     #[schema(exclusive_minimum = 0, maximum = 1)]
     pub typical_p: Option<f64>,
+    /// Tokens that `top_p`, `min_p`, `typical_p` and XTC keep in any case (llama-server).
+    #[schema(minimum = 0, maximum = 2147483647, default = 0)]
+    pub min_keep: Option<i64>,
     /// Keeps tokens whose logit is at most this many standard deviations below the largest; 0 and -1 keep all
     /// (llama-server). Default: the command line's, else -1.
     #[schema(minimum = -1, maximum = 100)]
@@ -222,16 +224,4 @@ pub struct StreamOptions {
     /// Whether every chunk has the `usage` up to it (vLLM).
     #[schema(default = false)]
     pub continuous_usage_stats: Option<bool>,
-    /// Fields that were sent and are not described here, such as OpenAI's `include_obfuscation`: without effect, for
-    /// the server to name as `stream_options.NAME`.
-    #[serde(flatten, deserialize_with = "given")]
-    #[schema(ignore)]
-    pub unknown: Unknown,
-}
-
-/// `null` stands for a field that is absent.
-fn given<'de, D: Deserializer<'de>>(fields: D) -> Result<Unknown, D::Error> {
-    let mut fields = Unknown::deserialize(fields)?;
-    fields.retain(|_, value| !value.is_null());
-    Ok(fields)
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::body::{Body, Unknown};
-use crate::chat::Message;
+use crate::chat::{Message, ToolChoice, ToolDefinition};
 
 /// A conversation to write out.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, ToSchema)]
@@ -24,6 +24,13 @@ pub struct ApplyTemplateRequest {
     /// Whether the last message is left open (vLLM). Excludes `add_generation_prompt`.
     #[schema(default = false)]
     pub continue_final_message: Option<bool>,
+    /// Tools that the model may call.
+    #[schema(max_items = 128)]
+    pub tools: Option<Vec<ToolDefinition>>,
+    /// Whether tools may be called; `none` leaves them out.
+    pub tool_choice: Option<ToolChoice>,
+    /// How much to think, for templates that know it.
+    pub reasoning_effort: Option<String>,
 
     #[serde(flatten)]
     #[schema(ignore)]
@@ -33,6 +40,10 @@ pub struct ApplyTemplateRequest {
 impl Body for ApplyTemplateRequest {
     fn unknown(&self) -> &Unknown {
         &self.unknown
+    }
+
+    fn unknown_mut(&mut self) -> &mut Unknown {
+        &mut self.unknown
     }
 }
 

@@ -8,7 +8,7 @@ use utoipa::openapi::schema::{AllOfBuilder, Object, ObjectBuilder, OneOfBuilder}
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::body::{Body, Unknown};
-use crate::chat::Message;
+use crate::chat::{Message, ToolDefinition};
 use crate::values::TokenId;
 
 /// What to tokenise: exactly one of `content`, `prompt` and `messages`, and how.
@@ -51,6 +51,9 @@ pub struct TokenizeRequest {
     /// Variables for the model's chat template (vLLM).
     #[schema(value_type = Option<Object>)]
     pub chat_template_kwargs: Option<Value>,
+    /// Tools that the model may call, beside `messages` (vLLM).
+    #[schema(max_items = 128)]
+    pub tools: Option<Vec<ToolDefinition>>,
 
     #[serde(flatten)]
     #[schema(ignore)]
@@ -60,6 +63,10 @@ pub struct TokenizeRequest {
 impl Body for TokenizeRequest {
     fn unknown(&self) -> &Unknown {
         &self.unknown
+    }
+
+    fn unknown_mut(&mut self) -> &mut Unknown {
+        &mut self.unknown
     }
 }
 
@@ -129,6 +136,10 @@ pub struct DetokenizeRequest {
 impl Body for DetokenizeRequest {
     fn unknown(&self) -> &Unknown {
         &self.unknown
+    }
+
+    fn unknown_mut(&mut self) -> &mut Unknown {
+        &mut self.unknown
     }
 }
 

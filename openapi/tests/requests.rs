@@ -38,14 +38,56 @@ fn own_shared_and_unknown_fields_are_told_apart() {
 }
 
 #[test]
-fn unknown_stream_options_are_kept() {
+fn unknown_fields_within_others_are_named_by_their_paths() {
     let options = json!({ "include_usage": true, "include_obfuscation": false, "x": { "y": 1 }, "z": null });
-    let options = chat(json!({ "stream": true, "stream_options": options })).unwrap().sampling.stream_options.unwrap();
-    assert_eq!((options.include_usage, options.continuous_usage_stats), (Some(true), None));
-    assert_eq!(options.unknown.keys().collect::<Vec<_>>(), ["include_obfuscation", "x"]);
-
+    let part = json!({ "type": "text", "text": "hi", "cache_control": { "type": "ephemeral" } });
+    let call =
+        json!({ "id": "1", "type": "function", "index": 0, "function": { "name": "f", "arguments": "{}", "x": 1 } });
+    let parameters = json!({ "type": "object", "properties": { "anything": { "made": "up" } } });
+    let body = json!({
+        "stream": true,
+        "stream_options": options,
+        "messages": [
+            { "role": "user", "content": [part, part], "seen_by_the_template": 1 },
+            { "role": "user", "content": [part] },
+            { "role": "assistant", "tool_calls": [call] },
+        ],
+        "tools": [{ "type": "function", "strict": true, "function": { "name": "f", "parameters": parameters, "more": 1 } }],
+        "tool_choice": { "type": "function", "function": { "name": "f", "x": 1 }, "y": 2 },
+        "response_format": { "type": "json_schema", "json_schema": { "name": "n", "schema": parameters, "z": 3 } },
+        "prediction": { "type": "content", "content": [part] },
+        "logit_bias": { "5": 1 },
+        "chat_template_kwargs": { "free": { "to": "say" } },
+    });
+    let request: ChatRequest = read(&body).unwrap();
+    let mut found: Vec<_> = request.unknown.keys().map(String::as_str).collect();
+    found.sort_unstable();
+    let expected = [
+        "messages[0].content[0].cache_control",
+        "messages[2].tool_calls[0].function.x",
+        "messages[2].tool_calls[0].index",
+        "prediction.content[0].cache_control",
+        "response_format.json_schema.z",
+        "stream_options.include_obfuscation",
+        "stream_options.x",
+        "tool_choice.function.x",
+        "tool_choice.y",
+        "tools[0].strict",
+    ];
+    assert_eq!(found, expected);
     let error = chat(json!({ "stream_options": { "include_usage": 1 } })).unwrap_err();
     assert_eq!(error.param(), Some("stream_options.include_usage"));
+}
+
+#[test]
+fn all_that_the_document_describes_is_known() {
+    let request: CompletionRequest = read(&json!({
+        "prompt": [[1, 2], [3]], "stream_options": { "include_usage": true, "continuous_usage_stats": true },
+        "structured_outputs": { "json": { "x-y": 1 }, "regex": "a" }, "logit_bias": [["a", false]], "stop": ["a"],
+        "repetition_detection": { "max_pattern_size": 1, "min_pattern_size": 1, "min_count": 2 },
+    }))
+    .unwrap();
+    assert!(request.unknown.is_empty(), "{:?}", request.unknown);
 }
 
 #[test]
@@ -231,9 +273,9 @@ fn both_dialects_of_tokenize_are_read() {
         (Some("a"), Some(true), Some(true))
     );
     let request: TokenizeRequest = read(&json!({
-        "model": "m", "messages": [{ "role": "user", "content": "a" }], "return_token_strs": true, "tools": [],
+        "model": "m", "messages": [{ "role": "user", "content": "a" }], "return_token_strs": true, "frobnicate": [],
     }))
     .unwrap();
     assert_eq!((request.messages.map(|messages| messages.len()), request.return_token_strs), (Some(1), Some(true)));
-    assert_eq!(request.unknown.keys().collect::<Vec<_>>(), ["tools"]);
+    assert_eq!(request.unknown.keys().collect::<Vec<_>>(), ["frobnicate"]);
 }

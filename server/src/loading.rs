@@ -206,6 +206,7 @@ pub fn start(
         max_scored_rows: MAX_SCORED_ROWS,
         max_queued_seqs: settings.queue_limit,
         draft_max: settings.draft_tokens(),
+        weigh_drafts: true,
         prefix_caching: settings.prefix_cache,
         eos_token_ids,
     };

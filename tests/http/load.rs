@@ -12,10 +12,11 @@ const CLIENTS: u64 = 32;
 const TIME: Duration = Duration::from_secs(6);
 
 /// A small random generator (xorshift): the same numbers in every run.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

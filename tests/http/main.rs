@@ -15,6 +15,7 @@ mod refused;
 mod samplers;
 mod server;
 mod shapes;
+mod soak;
 mod status;
 mod stop;
 mod structured;

@@ -328,6 +328,10 @@ fn strict_parameters_refuse_what_nobody_knows() {
         let error = server.post(path, &body).error(400);
         assert_eq!((&error["param"], &error["code"]), (&"frobnicate".into(), &"unknown_parameter".into()));
     }
+    let mut body = chat();
+    body["messages"] = json!([{ "role": "user", "content": [{ "type": "text", "text": "a", "cache_control": {} }] }]);
+    let error = server.post(CHAT, &body).error(400);
+    assert_eq!(error["param"], "messages[0].content[0].cache_control");
 }
 
 #[test]
@@ -344,6 +348,22 @@ fn a_full_queue_is_told_with_a_time_to_come_back() {
     let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&seconds));
     assert_eq!(server.metric("taper_requests_refused_total{reason=\"queue_full\"}"), 1.0);
+}
+
+#[test]
+fn one_user_leaves_room_in_the_queue_for_others() {
+    let server = Server::start(&["--parallel", "1", "--queue-limit", "2"]);
+    let of = |user: &str| json!({ "prompt": "a", "ignore_eos": true, "stream": true, "user": user });
+    let mut running = server.wire(TEXT, &of("ada"));
+    running.event().unwrap();
+    let _queued = server.wire(TEXT, &of("ada"));
+    server.until("taper_requests_waiting", |waiting| waiting == 1.0);
+    let answer = server.post(TEXT, &of("ada"));
+    assert!(answer.error(429)["message"].as_str().unwrap().contains("this user or key has its share"));
+    assert!(answer.header("retry-after").is_some());
+    assert_eq!(server.metric("taper_requests_refused_total{reason=\"share_taken\"}"), 1.0);
+    let _other = server.wire(TEXT, &of("bo"));
+    server.until("taper_requests_waiting", |waiting| waiting == 2.0);
 }
 
 /// A place for one of two answers is no place.

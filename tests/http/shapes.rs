@@ -261,7 +261,7 @@ fn fields_without_effect_are_named() {
     assert_eq!(shared().post(CHAT, &body).header("x-ignored"), Some("store, frobnicate"));
     let body = with(with(body, "stream", json!(true)), "stream_options", json!({ "include_obfuscation": false }));
     let ignored = shared().post(CHAT, &body);
-    assert_eq!(ignored.header("x-ignored"), Some("store, stream_options.include_obfuscation, frobnicate"));
+    assert_eq!(ignored.header("x-ignored"), Some("store, frobnicate, stream_options.include_obfuscation"));
     assert_eq!(shared().post(CHAT, &chat("honoured", 1)).header("x-ignored"), None);
     let answer = shared().post("/tokenize", &json!({ "content": "a", "frobnicate": 1 }));
     assert_eq!(answer.header("x-ignored"), Some("frobnicate"));

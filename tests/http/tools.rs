@@ -182,6 +182,42 @@ fn thoughts_have_a_field_of_their_own_and_end_with_their_budget() {
 }
 
 #[test]
+fn thoughts_before_a_call_that_must_be_made_end_with_their_budget() {
+    let server = Server::start(&["--chat-template", THINKS, "--reasoning-budget-message", " Enough."]);
+    for choice in [named("get_weather"), json!("required")] {
+        let body = with(chat(3, choice), "thinking_token_budget", json!(5));
+        let body = with(body, "parallel_tool_calls", json!(false));
+        let answer = server.ok(CHAT, &body);
+        let choice = &answer["choices"][0];
+        assert_eq!(choice["finish_reason"], "tool_calls", "{answer}");
+        assert!(
+            choice["message"]["reasoning_content"].as_str().is_some_and(|text| text.ends_with(" Enough.")),
+            "{answer}"
+        );
+        assert_eq!(array(&choice["message"]["tool_calls"]).len(), 1);
+        let count = answer["usage"]["completion_tokens_details"]["reasoning_tokens"].as_u64().unwrap();
+        // Five thoughts, the message and the tag, each of a token or more; none of the call.
+        assert!((7..30).contains(&count), "{answer}");
+    }
+}
+
+#[test]
+fn a_conversation_is_written_out_with_the_tools_that_the_model_would_be_told_of() {
+    let conversation = |tools: Value| json!({ "messages": [{ "role": "user", "content": "hi" }], "tools": tools });
+    let told = conversation(json!([weather()]));
+    let prompt = |body: &Value| shared().ok("/apply-template", body)["prompt"].as_str().unwrap().to_owned();
+    assert!(prompt(&told).contains("get_weather") && prompt(&told).contains("Zürich"));
+    assert!(!prompt(&with(told.clone(), "tool_choice", json!("none"))).contains("get_weather"));
+    assert!(!prompt(&conversation(json!([]))).contains("get_weather"));
+    let count = |body: &Value| shared().ok("/tokenize", body)["count"].as_u64().unwrap();
+    assert!(count(&told) > count(&conversation(json!([]))));
+    let tokens = shared().ok("/apply-template", &told)["tokens"].as_u64().unwrap();
+    assert_eq!(count(&told), tokens);
+    let wrong = conversation(json!([clock(), clock()]));
+    assert_eq!(shared().post("/apply-template", &wrong).error(400)["param"], "tools[1].function.name");
+}
+
+#[test]
 fn beside_tools_an_answer_follows_its_schema_or_is_a_call() {
     let schema = json!({ "type": "object", "properties": { "degrees": { "enum": [20, 21] } }, "required": ["degrees"], "additionalProperties": false });
     let format = json!({ "type": "json_schema", "json_schema": { "name": "weather", "schema": schema } });

@@ -94,7 +94,7 @@ proptest! {
 #[test]
 fn the_grammar_begins_after_the_thoughts() {
     let tokenizer = tokenizer();
-    let thoughts = Thoughts { start: None, end: "</think>".to_owned(), budget: None };
+    let thoughts = Thoughts { start: None, ends: vec!["</think>".to_owned()], budget: None };
     let mut guide = guide(&tokenizer, Some(thoughts), Some(&Grammar::Choice(vec!["yes".to_owned()])));
     let text = "no, not yet</think>";
     for token in tokenizer.encode(text, EncodeOptions { add_special: false, parse_special: false }).unwrap() {
@@ -107,13 +107,52 @@ fn the_grammar_begins_after_the_thoughts() {
     assert_eq!(rest.as_deref(), Some("yes"));
 }
 
+/// As where a tag is no token of its own, or harmony's channels are several.
+#[test]
+fn thoughts_may_begin_with_a_text_of_several_tokens_or_the_answer_may_begin_alike() {
+    let tokenizer = tokenizer();
+    let options = EncodeOptions { add_special: false, parse_special: false };
+    let thoughts = Thoughts { start: Some("<think>".to_owned()), ends: vec!["</think>".to_owned()], budget: None };
+    let grammar = Grammar::Choice(vec!["<tag>".to_owned(), "yes".to_owned()]);
+    for (text, rest) in [("<think>hm</think>", "yes"), ("<", "tag>"), ("", "yes")] {
+        let mut guide = guide(&tokenizer, Some(thoughts.clone()), Some(&grammar));
+        for token in tokenizer.encode(text, options).unwrap() {
+            assert!(allowed(&mut guide, &tokenizer).contains(&token), "{text}");
+            guide.accept(token).unwrap();
+        }
+        for token in tokenizer.encode(rest, options).unwrap() {
+            assert!(allowed(&mut guide, &tokenizer).contains(&token), "{text}{rest}");
+            guide.accept(token).unwrap();
+        }
+        assert!(guide.is_complete(), "{text}{rest}");
+    }
+    let mut guide = guide(&tokenizer, Some(thoughts), Some(&grammar));
+    let no = tokenizer.encode("no", options).unwrap()[0];
+    assert!(!allowed(&mut guide, &tokenizer).contains(&no));
+}
+
+#[test]
+fn a_form_begins_behind_any_of_the_ends() {
+    let tokenizer = tokenizer();
+    let options = EncodeOptions { add_special: false, parse_special: false };
+    let ends = vec!["final:".to_owned(), "final json:".to_owned()];
+    for end in &ends {
+        let thoughts = Thoughts { start: None, ends: ends.clone(), budget: None };
+        let mut guide = guide(&tokenizer, Some(thoughts), Some(&Grammar::Choice(vec!["yes".to_owned()])));
+        for token in tokenizer.encode(&format!("thoughts {end}"), options).unwrap() {
+            guide.accept(token).unwrap();
+        }
+        assert_eq!(answer(&mut guide, &tokenizer, true, |allowed| allowed[0]).as_deref(), Some("yes"), "{end}");
+    }
+}
+
 #[test]
 fn thoughts_over_their_budget_are_closed() {
     let tokenizer = tokenizer();
     let options = EncodeOptions { add_special: false, parse_special: false };
     let close = tokenizer.encode("</think>", options).unwrap();
     let budget = Some(Budget { tokens: 3, close: close.clone() });
-    let thoughts = Thoughts { start: None, end: "</think>".to_owned(), budget };
+    let thoughts = Thoughts { start: None, ends: vec!["</think>".to_owned()], budget };
     let thought = tokenizer.encode("a", options).unwrap()[0];
     for skips_forced in [true, false] {
         let mut guide = guide(&tokenizer, Some(thoughts.clone()), None);
@@ -157,7 +196,7 @@ fn a_grammar_of_more_than_a_mebibyte_is_refused_before_it_is_read() {
 fn thoughts_may_come_before_the_grammar_or_not() {
     let tokenizer = tokenizer();
     let start = (0..tokenizer.vocab_size() as u32).find(|id| tokenizer.token_bytes(*id) == b"q").expect("a letter");
-    let thoughts = || Thoughts { start: Some("q".to_owned()), end: "</think>".to_owned(), budget: None };
+    let thoughts = || Thoughts { start: Some("q".to_owned()), ends: vec!["</think>".to_owned()], budget: None };
     let options = EncodeOptions { add_special: false, parse_special: false };
     let grammar = Grammar::Choice(vec!["yes".to_owned()]);
 
@@ -183,7 +222,7 @@ fn a_budget_of_nothing_closes_thoughts_at_once() {
     let encode = |text| tokenizer.encode(text, options).unwrap();
     for start in [None, Some("<think>")] {
         let budget = Some(Budget { tokens: 0, close: encode("</think>") });
-        let thoughts = Thoughts { start: start.map(str::to_owned), end: "</think>".to_owned(), budget };
+        let thoughts = Thoughts { start: start.map(str::to_owned), ends: vec!["</think>".to_owned()], budget };
         let mut guide = guide(&tokenizer, Some(thoughts), None);
         for token in encode(start.unwrap_or_default()) {
             guide.accept(token).unwrap();
@@ -196,7 +235,7 @@ fn a_budget_of_nothing_closes_thoughts_at_once() {
 #[test]
 fn an_answer_may_begin_like_thoughts() {
     let tokenizer = tokenizer();
-    let thoughts = Thoughts { start: Some("<think>".to_owned()), end: "</think>".to_owned(), budget: None };
+    let thoughts = Thoughts { start: Some("<think>".to_owned()), ends: vec!["</think>".to_owned()], budget: None };
     let grammar = Grammar::Choice(vec!["<th>".to_owned()]);
     let mut guide = guide(&tokenizer, Some(thoughts), Some(&grammar));
     let mut rest: &[u8] = b"<th>";

@@ -100,6 +100,25 @@ fn min_p_keeps_what_is_likely_relative_to_the_most_likely() {
 }
 
 #[test]
+fn min_keep_keeps_candidates_that_a_sampler_would_drop() {
+    let base = || SamplingParams { min_keep: 2, ..SamplingParams::default() };
+    let two = [(2, 0.428571), (3, 0.571429)];
+    for params in [
+        SamplingParams { min_p: 1.0, ..base() },
+        SamplingParams { top_p: 0.1, ..base() },
+        // Behind another sampler, where there is a list already.
+        SamplingParams { top_k: 3, top_p: 0.1, ..base() },
+    ] {
+        assert_distribution(params, &[0.1, 0.2, 0.3, 0.4], &two);
+    }
+    let typical_p = SamplingParams { typical_p: 0.5, ..base() };
+    assert_distribution(typical_p, &[0.97, 0.01, 0.01, 0.01], &[(0, 0.989796), (1, 0.010204)]);
+    // XTC would leave one.
+    let xtc = SamplingParams { xtc_probability: 1.0, xtc_threshold: 0.05, ..base() };
+    assert_distribution(xtc, &[0.1, 0.2, 0.3, 0.4], &[(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)]);
+}
+
+#[test]
 fn typical_p_keeps_the_tokens_of_expected_surprise() {
     let typical_p = SamplingParams { typical_p: 0.5, ..SamplingParams::default() };
     assert_distribution(typical_p.clone(), &[0.97, 0.01, 0.01, 0.01], &[(0, 1.0)]);

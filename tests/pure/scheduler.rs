@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use taper_models::batch::Batch;
-use taper_server::engine::scheduler::{Draft, Scheduler, StepRows};
+use taper_server::engine::scheduler::{Draft, Room, Scheduler, StepRows};
 use taper_server::engine::sequence::{NewSequence, Sequence, SequenceId, StopRules};
 use taper_server::engine::{BlockCounts, EngineConfig, ModelRunner, Party, Tier};
 
@@ -41,6 +41,7 @@ fn config(num_blocks: usize, block_size: usize, windows: &[Option<usize>]) -> En
         max_scored_rows: 64,
         max_queued_seqs: 100,
         draft_max: 0,
+        weigh_drafts: false,
         prefix_caching: true,
         eos_token_ids: Vec::new(),
     }
@@ -106,7 +107,7 @@ impl Rig {
     /// One step, with every invariant checked; the batch, unless there was nothing to do.
     fn step(&mut self) -> Option<Batch> {
         let (windows, seed) = (self.config.windows.clone(), self.draft_seed);
-        self.step_with(&mut |sequence, room| draft(sequence, room, seed, &windows))
+        self.step_with(&mut |sequence, room| draft(sequence, room.guesses, seed, &windows))
     }
 
     fn step_with(&mut self, draft: &mut Draft<'_>) -> Option<Batch> {
@@ -254,8 +255,8 @@ fn guesses_that_are_right_save_steps_and_wrong_ones_cost_none() {
         let mut rig = Rig::new(config(100, 4, &[None, Some(6)]));
         let id = rig.submit(prompt(5), 13).expect("it fits");
         let windows = rig.config.windows.clone();
-        let mut guess = |sequence: &Sequence, room: usize| {
-            let mut guess = reference_greedy(sequence.tokens(), 3.min(room), &windows);
+        let mut guess = |sequence: &Sequence, room: Room| {
+            let mut guess = reference_greedy(sequence.tokens(), 3.min(room.guesses), &windows);
             guess.iter_mut().skip(right).for_each(|token| *token = (*token + 1) % VOCAB as u32);
             guess
         };
@@ -266,6 +267,34 @@ fn guesses_that_are_right_save_steps_and_wrong_ones_cost_none() {
     }
     // A step gives a token and as many more as were guessed right.
     assert_eq!(steps, [13, 5, 4]);
+}
+
+/// As several answers to one prompt are: its tokens are computed once.
+#[test]
+fn who_has_the_prompt_of_another_waits_until_it_is_computed() {
+    let mut rig = Rig::new(config(100, 4, &[None]));
+    let equal: Vec<_> = (0..3).map(|_| rig.submit(prompt(26), 3).expect("it fits")).collect();
+    let other = rig.submit(vec![7; 9], 3).expect("it fits");
+    for _ in 0..2 {
+        rig.step();
+        assert_eq!(rig.last_ids, [equal[0]]);
+    }
+    rig.step();
+    assert_eq!(rig.last_ids, [&equal[..], &[other]].concat());
+    rig.run_to_end();
+    rig.check_outputs();
+    // The last block of a prompt is computed by each: of 26 tokens, 24 are in whole blocks.
+    assert_eq!(rig.scheduler.totals().prefill_tokens, 26 + 2 + 2 + 9);
+}
+
+#[test]
+fn who_is_more_urgent_does_not_wait_for_the_same_prompt_of_another() {
+    let mut rig = Rig::new(config(100, 4, &[None]));
+    rig.submit_of(1, Tier::Flex, prompt(60), 1);
+    rig.step();
+    let urgent = rig.submit_of(2, Tier::Priority, prompt(60), 1).expect("it fits");
+    rig.step();
+    assert!(rig.last_ids.contains(&urgent));
 }
 
 /// Sequences of the next step and their tokens.

@@ -22,10 +22,11 @@ impl Calls {
         format!("{} {}", lark.literal(self.opener), self.rest)
     }
 
-    /// An answer that may hold calls, or none. Between its texts may be the markers of `around`.
-    pub fn maybe(&self, lark: &mut Lark, format: &Format, around: &[&str]) -> String {
+    /// An answer that may hold calls, or none. Between its texts may be the markers of `around`, and in harmony thoughts.
+    pub fn maybe(&self, lark: &mut Lark, format: &Format, around: &[&str], may_think: bool) -> String {
         if format.is_harmony() {
-            return harmony_answer(lark, &self.rest);
+            let text = lark.terminal("(?s:.*)");
+            return harmony_answer(lark, &self.rest, &text, may_think);
         }
         if self.opener.is_empty() {
             let text = lark.text_without_beginnings(&self.begins);
@@ -134,10 +135,11 @@ fn harmony_call(lark: &mut Lark, tools: &[&Tool]) -> String {
     })
 }
 
-fn harmony_answer(lark: &mut Lark, call: &str) -> String {
+/// Messages of other channels, then a call or the answer `text`.
+pub(super) fn harmony_answer(lark: &mut Lark, call: &str, text: &str, may_think: bool) -> String {
     let header = |lark: &Lark, channel: &str| lark.literal(&format!("<|channel|>{channel}<|message|>"));
     let (inner, next) = (lark.until("<|end|>"), lark.literal("<|start|>assistant"));
-    let before = format!("({} | {}) {inner} {next}", header(lark, "analysis"), header(lark, "commentary"));
-    let text = lark.terminal("(?s:.*)");
-    format!("({before})* ({call} | {} {text})", header(lark, "final"))
+    let commentary = header(lark, "commentary");
+    let headers = if may_think { format!("({} | {commentary})", header(lark, "analysis")) } else { commentary };
+    format!("({headers} {inner} {next})* ({call} | {} {text})", header(lark, "final"))
 }

@@ -37,6 +37,8 @@ pub enum Thoughts {
     Opened(&'static ReasoningFormat),
     /// The model may begin some.
     MayCome(&'static ReasoningFormat),
+    /// The grammar begins after them, or at once where there are none.
+    Before(&'static ReasoningFormat),
 }
 
 /// What a grammar is for.
@@ -79,19 +81,24 @@ pub fn call_grammar(format: &Format, tools: &[Tool], options: &GrammarOptions) -
     let parallel = options.parallel && !matches!(options.choice, Choice::Named(_));
     let tokens = match options.thoughts {
         Thoughts::None => Vec::new(),
-        Thoughts::Opened(tags) | Thoughts::MayCome(tags) => tags.markers(),
+        Thoughts::Opened(tags) | Thoughts::MayCome(tags) | Thoughts::Before(tags) => tags.markers(),
     };
     let mut lark = Lark::new([format.markers(), &tokens].concat(), options.token);
     let calls = calls::calls(&mut lark, format, &tools, parallel);
+    let may_think = !matches!(options.thoughts, Thoughts::Before(_));
     let answer = match (&options.choice, options.answer) {
-        // A call that begins as JSON does cannot be told from an answer; harmony has channels for both.
+        (Choice::Auto, Some(schema)) if format.is_harmony() => {
+            let answer = lark.json(schema);
+            calls::harmony_answer(&mut lark, &calls.rest, &answer, may_think)
+        }
+        // A call that begins as JSON does cannot be told from an answer.
         (Choice::Auto, Some(_)) if calls.opener.is_empty() => return Err(GrammarError::Answer),
         (Choice::Auto, Some(schema)) => {
             let markers: Vec<_> = options.thoughts.around_answer().iter().map(|marker| lark.literal(marker)).collect();
             let around = if markers.is_empty() { String::new() } else { format!("({})*", markers.join(" | ")) };
             format!("{around} ({} {around} | {})", lark.json(schema), calls.always(&lark))
         }
-        (Choice::Auto, None) => calls.maybe(&mut lark, format, options.thoughts.around_answer()),
+        (Choice::Auto, None) => calls.maybe(&mut lark, format, options.thoughts.around_answer(), may_think),
         _ => calls.always(&lark),
     };
     // A free answer brings what stands before calls itself.
@@ -130,7 +137,7 @@ impl Thoughts {
     fn around_answer(self) -> &'static [&'static str] {
         match self {
             Self::None => &[],
-            Self::Opened(tags) | Self::MayCome(tags) => tags.around_answer,
+            Self::Opened(tags) | Self::MayCome(tags) | Self::Before(tags) => tags.around_answer,
         }
     }
 
@@ -140,14 +147,24 @@ impl Thoughts {
                 format!("({} {})?", lark.literal(tags.start), after_start(lark, tags, a_call_follows))
             }
             Self::Opened(tags) if tags.is_some() => after_start(lark, tags, a_call_follows),
+            Self::Before(tags) if tags.is_some() => {
+                let before_call = if a_call_follows { tags.before_call } else { "" };
+                let after =
+                    if before_call.is_empty() { String::new() } else { format!("({})?", lark.literal(before_call)) };
+                format!("({})? {after}", space(lark))
+            }
             _ => String::new(),
         }
     }
 }
 
+fn space(lark: &mut Lark) -> String {
+    lark.terminal("[ \\n]{1,4}")
+}
+
 fn after_start(lark: &mut Lark, tags: &ReasoningFormat, a_call_follows: bool) -> String {
     let inner = lark.until(tags.end);
-    let space = lark.terminal("[ \\n]{1,4}");
+    let space = space(lark);
     let before_call = lark.literal(if a_call_follows { tags.before_call } else { "" });
     format!("{inner} {space}? {before_call}")
 }

@@ -49,6 +49,10 @@ impl Harmony {
         Self { at, parse_tools, parse_reasoning }
     }
 
+    pub fn is_in_thoughts(&self) -> bool {
+        matches!(self.at, At::Message { body: Body::Thoughts, .. })
+    }
+
     pub fn feed(&mut self, c: char, calls: &mut Calls) {
         calls.raw.push(c);
         match &mut self.at {

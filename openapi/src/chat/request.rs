@@ -138,6 +138,10 @@ impl Body for ChatRequest {
         &self.unknown
     }
 
+    fn unknown_mut(&mut self) -> &mut Unknown {
+        &mut self.unknown
+    }
+
     fn check_flattened(body: &Value) -> Result<(), BodyError> {
         read::<SamplingFields>(body).map(drop)
     }

@@ -75,6 +75,11 @@ impl BlockManager {
         SequenceBlocks { tables: vec![Vec::new(); self.windows.len()], keys: vec![self.key(salt)] }
     }
 
+    /// Whether equal prefixes of two sequences are shared.
+    pub fn may_share(&self, one: &SequenceBlocks, other: &SequenceBlocks) -> bool {
+        self.prefix_caching && one.keys[0] == other.keys[0]
+    }
+
     pub fn block_size(&self) -> usize {
         self.block_size
     }

@@ -19,9 +19,13 @@ pub struct EngineConfig {
     /// for each token of the vocabulary, so those of a whole step could take gigabytes.
     pub max_scored_rows: usize,
     /// Requests that may wait beyond `max_num_seqs` before `submit` answers that the queue is full.
+    /// One party may have half of them.
     pub max_queued_seqs: usize,
     /// Tokens that are guessed at a time from what a sequence has had before; 0 guesses only for requests with a prediction.
     pub draft_max: usize,
+    /// Whether tokens are guessed only where that saves time, by what steps have taken. What is guessed then depends on the
+    /// machine; the answer does not.
+    pub weigh_drafts: bool,
     /// Whether sequences share the blocks of equal prefixes.
     pub prefix_caching: bool,
     /// Tokens that end a sequence unless its request sets `ignore_eos`.

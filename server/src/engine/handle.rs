@@ -15,11 +15,13 @@ use super::config::{ConfigError, EngineConfig};
 use super::constraint::Constraint;
 use super::drafter::Drafter;
 use super::events::{Event, FinishReason, Timings, Usage};
+use super::places::{Place, Places};
 use super::request::{Limits, Request, SubmitError};
 use super::runner::ModelRunner;
 use super::sampling::Sampler;
 use super::scheduler::Scheduler;
 use super::sequence::{NewSequence, SequenceId};
+use super::shares::Party;
 use super::stats::{EngineStats, StatsCell};
 use super::worker::Worker;
 
@@ -85,13 +87,13 @@ impl Progress {
     }
 }
 
-/// What the callers' threads and the worker share; all of it atomic.
+/// What the callers' threads and the worker share. The worker takes none of its locks.
 pub(super) struct Shared {
     limits: Limits,
     draft_max: usize,
     pub(super) stats: StatsCell,
     pub(super) accepting: AtomicBool,
-    num_requests: AtomicUsize,
+    places: Arc<Places>,
     next_id: AtomicU64,
 }
 
@@ -121,7 +123,6 @@ pub fn spawn<R: ModelRunner + Send + 'static>(
     let limits = Limits {
         max_model_len: config.max_model_len,
         kv_capacity,
-        max_requests: config.max_num_seqs + config.max_queued_seqs,
         vocab_size: runner.vocab_size(),
         // A checkpoint may name end tokens that its vocabulary does not have; none of them can be sampled.
         eos_token_ids: config.eos_token_ids.iter().copied().filter(|id| (*id as usize) < runner.vocab_size()).collect(),
@@ -131,11 +132,11 @@ pub fn spawn<R: ModelRunner + Send + 'static>(
         draft_max: config.draft_max,
         stats: StatsCell::default(),
         accepting: AtomicBool::new(true),
-        num_requests: AtomicUsize::new(0),
+        places: Arc::new(Places::new(config)),
         next_id: AtomicU64::new(0),
     });
     let (commands, inbox): (Sender<Command>, Receiver<Command>) = channel();
-    let worker = Worker::new(runner, scheduler, inbox, Arc::clone(&shared));
+    let worker = Worker::new(runner, scheduler, inbox, Arc::clone(&shared), config.weigh_drafts);
     // Now, so that nobody sees an engine without blocks before its thread has begun.
     worker.publish_stats();
     let thread = std::thread::Builder::new().name("engine".into()).spawn(move || worker.run())?;
@@ -165,7 +166,7 @@ impl EngineHandle {
             return Err(SubmitError::Stopped);
         }
         let stop = self.shared.limits.check(&request)?;
-        let place = Place::take(&self.shared)?;
+        let place = self.shared.places.take(request.party)?;
         let id = SequenceId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
         let Request { prompt, params, cache_salt, prediction, party, tier, deadline } = request;
         let drafter = self.shared.drafter(&prediction, &prompt);
@@ -198,9 +199,9 @@ impl EngineHandle {
         self.shared.limits.kv_capacity
     }
 
-    /// Requests that are held at most, running and queued.
-    pub fn max_requests(&self) -> usize {
-        self.shared.limits.max_requests
+    /// Requests of `party` that are held at most, running and queued.
+    pub fn max_requests(&self, party: Party) -> usize {
+        self.shared.places.limit_of(party)
     }
 
     /// Stops the engine; from now on `submit` fails. Returns at once: join the thread to wait.
@@ -208,27 +209,6 @@ impl EngineHandle {
         self.shared.accepting.store(false, Ordering::Release);
         // An error means that the thread has already ended, which is what was asked for.
         let _ = self.commands.send(Command::Shutdown(how));
-    }
-}
-
-/// One of the places for requests, running or queued; given back when dropped.
-pub(super) struct Place(Arc<Shared>);
-
-impl Place {
-    fn take(shared: &Arc<Shared>) -> Result<Self, SubmitError> {
-        let limit = shared.limits.max_requests;
-        shared
-            .num_requests
-            .try_update(Ordering::AcqRel, Ordering::Acquire, |taken| (taken < limit).then_some(taken + 1))
-            .ok()
-            .ok_or(SubmitError::QueueFull { limit })?;
-        Ok(Self(Arc::clone(shared)))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.num_requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -6,7 +6,7 @@
 //! 1. [`EngineHandle::submit`] checks it on the caller's thread and queues it (`request.rs`, `handle.rs`).
 //! 2. The worker drains the queue and hands the [`sequence::Sequence`] to the scheduler (`worker.rs`).
 //! 3. The scheduler gives it tokens of the step's budget and blocks of the pool (`scheduler.rs`, `blocks.rs`, `pool.rs`).
-//!    What is left of the budget goes to guesses (`drafter.rs`).
+//!    What is left of the budget goes to guesses (`drafter.rs`) where they pay (`step_costs.rs`).
 //! 4. The step's sequences become one ragged `Batch`, which the [`ModelRunner`] turns into logits (`runner.rs`).
 //! 5. Each finished row is sampled with the request's own parameters and random stream (`sampling/`).
 //! 6. The token goes to the caller as an [`Event`]; the last event says why it ended (`events.rs`).
@@ -17,6 +17,7 @@ mod constraint;
 mod drafter;
 mod events;
 mod handle;
+mod places;
 mod pool;
 mod repetition;
 mod request;
@@ -26,6 +27,7 @@ pub mod scheduler;
 pub mod sequence;
 mod shares;
 mod stats;
+mod step_costs;
 mod worker;
 
 pub use config::{ConfigError, EngineConfig};
@@ -35,5 +37,5 @@ pub use handle::{Canceller, EngineHandle, Progress, RequestHandle, Shutdown, Spa
 pub use pool::{BlockCounts, BlockId};
 pub use request::{Request, SubmitError};
 pub use runner::{Logits, ModelRunner, RunnerError};
-pub use shares::{Party, Tier};
+pub use shares::{ANYONE, Party, Tier};
 pub use stats::EngineStats;

@@ -30,6 +30,10 @@ pub struct Request {
 pub enum SubmitError {
     #[error("the engine already holds {limit} requests, running and queued; try again when one has finished")]
     QueueFull { limit: usize },
+    #[error(
+        "this user or key already has {limit} requests, running and queued, the most of one; try again when one has finished"
+    )]
+    ShareTaken { limit: usize },
     #[error("the prompt is empty; it must have at least one token")]
     EmptyPrompt,
     #[error("the prompt contains token {token}, but the vocabulary has {vocab_size} tokens")]
@@ -56,7 +60,6 @@ pub(super) struct Limits {
     pub(super) max_model_len: usize,
     /// Tokens of the longest sequence that the pool can hold.
     pub(super) kv_capacity: usize,
-    pub(super) max_requests: usize,
     pub(super) vocab_size: usize,
     pub(super) eos_token_ids: Vec<u32>,
 }

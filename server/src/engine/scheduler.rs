@@ -42,8 +42,19 @@ pub struct StepRows {
     pub sampled: usize,
 }
 
-/// Guesses at most so many tokens that follow a sequence.
-pub type Draft<'a> = dyn FnMut(&Sequence, usize) -> Vec<u32> + 'a;
+/// Guesses tokens that follow a sequence.
+pub type Draft<'a> = dyn FnMut(&Sequence, Room) -> Vec<u32> + 'a;
+
+/// What a step has room for beside what it computes anyway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Guesses at most.
+    pub guesses: usize,
+    /// Tokens that the step has without them.
+    pub step_tokens: usize,
+    /// Sequences that get a token of the step.
+    pub step_sequences: usize,
+}
 
 /// What is left to give out in a step.
 struct Budget {
@@ -202,10 +213,30 @@ impl Scheduler {
         }
     }
 
-    /// The waiting sequence that ranks first among those that `may` begin.
+    /// The waiting sequence that ranks first among those that `may` begin. None, while most of its prompt is being computed by
+    /// another: it will find that in the cache, and nobody overtakes it.
     fn first_waiting(&self, may: impl Fn(&Sequence) -> bool) -> Option<usize> {
         let waiting = self.waiting.iter().enumerate().filter(|(_, sequence)| may(sequence));
-        Some(waiting.min_by_key(|(_, sequence)| rank(&self.shares, sequence))?.0)
+        let (index, first) = waiting.min_by_key(|(_, sequence)| rank(&self.shares, sequence))?;
+        let is_read =
+            self.running.iter().any(|running| running.num_uncomputed() > 1 && self.will_share(running, first));
+        (!is_read).then_some(index)
+    }
+
+    /// Whether a running sequence is about to compute blocks that a waiting one can take over, most of what it needs, and is as
+    /// urgent.
+    fn will_share(&self, running: &Sequence, waiting: &Sequence) -> bool {
+        let can_share = running.tier >= waiting.tier && !waiting.scores_prompt();
+        if !can_share || !self.blocks.may_share(&running.blocks, &waiting.blocks) {
+            return false;
+        }
+        // The last token is computed in any case.
+        let others = &waiting.tokens[..waiting.tokens.len() - 1];
+        let common = running.tokens.iter().zip(others).take_while(|(one, other)| one == other).count();
+        let whole = |tokens: usize| tokens - tokens % self.blocks.block_size();
+        let computed = whole(running.computed);
+        let shared = whole(common).saturating_sub(computed);
+        shared > 0 && 2 * shared >= waiting.tokens.len().saturating_sub(computed)
     }
 
     /// Gives a running sequence more tokens, as many as budget and pool have.
@@ -262,13 +293,18 @@ impl Scheduler {
         if !self.waiting.is_empty() {
             return;
         }
+        let mut step_tokens = self.scheduled().map(Sequence::scheduled).sum();
+        let step_sequences =
+            self.scheduled().filter(|sequence| sequence.scheduled == sequence.num_uncomputed()).count();
         for sequence in self.running.iter_mut().filter(is_complete) {
-            let room = budget.tokens.min(budget.scored_rows).min(sequence.room_for_draft());
-            let guessed = if room > 0 { draft(sequence, room) } else { Vec::new() };
+            let guesses = budget.tokens.min(budget.scored_rows).min(sequence.room_for_draft());
+            let room = Room { guesses, step_tokens, step_sequences };
+            let guessed = if guesses > 0 { draft(sequence, room) } else { Vec::new() };
             let len = sequence.tokens.len() + guessed.len();
             // No sequence loses blocks to a guess; cached prefixes may.
             if !guessed.is_empty() && self.blocks.grow(&mut sequence.blocks, len) {
                 budget.take(guessed.len(), true);
+                step_tokens += guessed.len();
                 sequence.draft = guessed;
             }
         }
@@ -326,6 +362,13 @@ impl Scheduler {
         let tokens: f64 = self.scheduled().map(tokens_of).sum();
         for sequence in self.running.iter().filter(|sequence| sequence.scheduled > 0) {
             self.shares.charge(sequence.tier, sequence.party, seconds * tokens_of(sequence) / tokens);
+        }
+    }
+
+    /// Books `seconds` more with a running sequence: what choosing its tokens took.
+    pub fn charge_sampling(&mut self, id: SequenceId, seconds: f64) {
+        if let Some(sequence) = self.running.iter().find(|sequence| sequence.id == id) {
+            self.shares.charge(sequence.tier, sequence.party, seconds);
         }
     }
 

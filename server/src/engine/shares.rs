@@ -6,8 +6,11 @@
 
 use std::collections::HashMap;
 
-/// Whose requests share what they get: a key, or a user. Requests that say nothing share one.
+/// Whose requests share what they get: a key, or a user. Requests that say nothing share one, [`ANYONE`].
 pub type Party = u64;
+
+/// The party of requests that say nothing.
+pub const ANYONE: Party = 0;
 
 /// How urgent a request is; OpenAI's `service_tier`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

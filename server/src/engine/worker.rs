@@ -15,12 +15,14 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::drafter::Drafter;
 use super::events::{Event, FinishReason, Timings, Usage};
-use super::handle::{Command, Place, Progress, Shared, Shutdown, Submission};
+use super::handle::{Command, Progress, Shared, Shutdown, Submission};
+use super::places::Place;
 use super::runner::{Logits, ModelRunner, RunnerError};
 use super::sampling::{Sample, SampleError, Sampler};
-use super::scheduler::{Scheduler, StepRows};
+use super::scheduler::{Room, Scheduler, StepRows};
 use super::sequence::{Sequence, SequenceId};
 use super::stats::EngineStats;
+use super::step_costs::StepCosts;
 
 const SHUTDOWN: &str = "the server is shutting down";
 
@@ -28,6 +30,7 @@ pub(super) struct Worker<R> {
     runner: R,
     scheduler: Scheduler,
     requests: HashMap<SequenceId, ActiveRequest>,
+    costs: StepCosts,
     inbox: Receiver<Command>,
     shared: Arc<Shared>,
     draining: bool,
@@ -55,14 +58,22 @@ struct ActiveRequest {
 }
 
 impl<R: ModelRunner> Worker<R> {
-    pub(super) fn new(runner: R, scheduler: Scheduler, inbox: Receiver<Command>, shared: Arc<Shared>) -> Self {
-        let requests = HashMap::new();
+    /// `weigh_drafts`: guesses are made where they save time.
+    pub(super) fn new(
+        runner: R,
+        scheduler: Scheduler,
+        inbox: Receiver<Command>,
+        shared: Arc<Shared>,
+        weigh_drafts: bool,
+    ) -> Self {
+        let (requests, costs) = (HashMap::new(), StepCosts::new(weigh_drafts));
         let (steps, generated_tokens, draft_tokens, accepted_tokens) = (0, 0, 0, 0);
         let draining = false;
         Self {
             runner,
             scheduler,
             requests,
+            costs,
             inbox,
             shared,
             draining,
@@ -143,10 +154,11 @@ impl<R: ModelRunner> Worker<R> {
 
     /// Runs one step. An error of the batch ends its sequences; only a fatal one is returned.
     fn step(&mut self) -> Result<(), RunnerError> {
-        let requests = &mut self.requests;
-        let mut draft = |sequence: &Sequence, room: usize| {
+        let (requests, costs) = (&mut self.requests, &self.costs);
+        let mut draft = |sequence: &Sequence, room: Room| {
+            let price = |guesses| costs.price(room.step_tokens, room.step_sequences, guesses);
             let drafter = requests.get_mut(&sequence.id()).and_then(|request| request.drafter.as_mut());
-            drafter.map_or_else(Vec::new, |drafter| drafter.guess(sequence.tokens(), room))
+            drafter.map_or_else(Vec::new, |drafter| drafter.guess(sequence.tokens(), room.guesses, &price))
         };
         let Some(batch) = self.scheduler.schedule(&mut draft) else {
             return Ok(());
@@ -156,7 +168,14 @@ impl<R: ModelRunner> Worker<R> {
         self.steps += 1;
         let begun = Instant::now();
         match self.forward(&batch) {
-            Ok(logits) => self.apply(logits, begun.elapsed().as_secs_f64()),
+            Ok(logits) => {
+                let seconds = begun.elapsed().as_secs_f64();
+                // Otherwise it has read a prompt, whose tokens need no logits and are cheaper.
+                if batch.logit_rows.len() == batch.num_tokens() {
+                    self.costs.note(batch.num_tokens(), seconds);
+                }
+                self.apply(logits, seconds);
+            }
             Err(RunnerError::Fatal(message)) => return Err(RunnerError::Fatal(message)),
             Err(error) => self.fail_scheduled(&error),
         }
@@ -195,9 +214,12 @@ impl<R: ModelRunner> Worker<R> {
         }
         let mut rows = logits.rows.chunks_exact_mut(logits.vocab_size);
         for StepRows { id, scored, sampled } in rows_of {
+            let begun = Instant::now();
             let scores: Vec<_> = rows.by_ref().take(scored.len()).collect();
             let sampled: Vec<_> = rows.by_ref().take(sampled).collect();
             let end = self.score(id, scored, &scores).or_else(|| self.sample_rows(id, sampled));
+            // A grammar over a large vocabulary, or a chain of samplers, can take longer than the model.
+            self.scheduler.charge_sampling(id, begun.elapsed().as_secs_f64());
             if let Some(reason) = end {
                 self.finish(id, reason);
             }
@@ -238,13 +260,10 @@ impl<R: ModelRunner> Worker<R> {
         }
         let (guessed, right) = self.scheduler.settle(id);
         let request = self.requests.get_mut(&id).expect("every sequence has its request");
-        if let Some(drafter) = request.drafter.as_mut().filter(|_| guessed > 0) {
-            drafter.settle(guessed, right);
-            (request.draft_tokens, request.accepted_tokens) =
-                (request.draft_tokens + guessed, request.accepted_tokens + right);
-            (self.draft_tokens, self.accepted_tokens) =
-                (self.draft_tokens + guessed as u64, self.accepted_tokens + right as u64);
-        }
+        (request.draft_tokens, request.accepted_tokens) =
+            (request.draft_tokens + guessed, request.accepted_tokens + right);
+        (self.draft_tokens, self.accepted_tokens) =
+            (self.draft_tokens + guessed as u64, self.accepted_tokens + right as u64);
         end
     }
 

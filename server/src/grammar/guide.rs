@@ -16,8 +16,8 @@ use crate::text::Tokenizer;
 pub struct Thoughts {
     /// The text that begins them, with which the answer may begin. `None`: the prompt has begun them.
     pub start: Option<String>,
-    /// The text that ends them.
-    pub end: String,
+    /// Texts of which one ends them.
+    pub ends: Vec<String>,
     /// Tokens after which they are ended. `None`: as long as they take.
     pub budget: Option<Budget>,
 }
@@ -26,7 +26,7 @@ pub struct Thoughts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     pub tokens: usize,
-    /// What is written when the budget is spent: it ends with the text that ends thoughts.
+    /// What is written when the budget is spent: it ends with a text that ends thoughts.
     pub close: Vec<u32>,
 }
 
@@ -67,13 +67,15 @@ struct Thinking {
     has_begun: bool,
     /// Before they begin: what has come. Afterwards: the last bytes, as many as the end may have.
     tail: Vec<u8>,
+    /// Before they begin: the tokens that have come, which are the answer's if it is not how thoughts begin.
+    awaiting: Vec<u32>,
     num_tokens: usize,
 }
 
 impl Thinking {
     fn new(thoughts: Thoughts) -> Self {
         let has_begun = thoughts.start.is_none();
-        Self { thoughts, has_begun, tail: Vec::new(), num_tokens: 0 }
+        Self { thoughts, has_begun, tail: Vec::new(), awaiting: Vec::new(), num_tokens: 0 }
     }
 
     fn start(&self) -> &[u8] {
@@ -100,23 +102,25 @@ impl Guide {
         let Some(thinking) = &mut self.thoughts else { return Ok(()) };
         thinking.num_tokens += 1;
         thinking.tail.extend_from_slice(self.tokenizer.token_bytes(token));
-        let end = thinking.thoughts.end.as_bytes();
-        if let Some(place) = thinking.tail.windows(end.len()).position(|window| window == end) {
-            let rest = thinking.tail.split_off(place + end.len());
+        let ends = thinking.thoughts.ends.iter().map(String::as_bytes);
+        if let Some(after) = ends.clone().filter_map(|end| after(&thinking.tail, end)).min() {
+            let rest = thinking.tail.split_off(after);
             self.thoughts = None;
             return self.begin_answer(&rest);
         }
-        let kept = thinking.tail.len().min(end.len().saturating_sub(1));
+        let longest = ends.map(<[u8]>::len).max().unwrap_or(0);
+        let kept = thinking.tail.len().min(longest.saturating_sub(1));
         thinking.tail.drain(..thinking.tail.len() - kept);
         self.pending.extend(thinking.close());
         Ok(())
     }
 
-    /// Takes in a token while it is open whether there will be thoughts. A grammar goes on from the first token that does
-    /// not have the whole start; without one, the start may come in parts.
+    /// Takes in a token while it is open whether there will be thoughts, whose start may come in parts. What turns out to be no
+    /// start is the answer's.
     fn await_thoughts(&mut self, token: u32) -> Result<(), ConstraintError> {
         let Some(thinking) = &mut self.thoughts else { return Ok(()) };
         thinking.tail.extend_from_slice(self.tokenizer.token_bytes(token));
+        thinking.awaiting.push(token);
         let seen = thinking.tail.trim_ascii_start();
         if seen.starts_with(thinking.start()) {
             thinking.has_begun = true;
@@ -124,11 +128,14 @@ impl Guide {
             self.pending.extend(thinking.close());
             return Ok(());
         }
-        if self.matcher.is_none() && thinking.start().starts_with(seen) {
+        // White space before a grammar is the grammar's.
+        let may_begin = !seen.is_empty() || self.matcher.is_none();
+        if may_begin && thinking.start().starts_with(seen) {
             return Ok(());
         }
+        let tokens = std::mem::take(&mut thinking.awaiting);
         self.thoughts = None;
-        self.follow(token)
+        tokens.into_iter().try_for_each(|token| self.follow(token))
     }
 
     /// Takes in a token of the answer.
@@ -139,33 +146,40 @@ impl Guide {
         }
     }
 
-    /// Lets tokens pass that begin the thoughts, beside those that the grammar lets pass.
+    /// Lets tokens pass that begin the thoughts or go on with their beginning, beside those that the grammar lets pass.
     fn mask_before_thoughts(&mut self, row: &mut [f32]) -> Result<(), ConstraintError> {
         let Some(thinking) = &self.thoughts else { return Ok(()) };
+        let seen = thinking.tail.trim_ascii_start();
+        let rest = &thinking.start()[seen.len()..];
+        let begins = |bytes: &[u8]| !bytes.is_empty() && (bytes.starts_with(rest) || rest.starts_with(bytes));
+        let is_start = |id: usize| match self.tokenizer.token_bytes(id as u32) {
+            bytes if seen.is_empty() => begins(bytes.trim_ascii_start()),
+            bytes => begins(bytes),
+        };
         let starts: Vec<(usize, f32)> = (0..self.tokenizer.vocab_size().min(row.len()))
-            .filter(|id| self.tokenizer.token_bytes(*id as u32).trim_ascii_start().starts_with(thinking.start()))
+            .filter(|id| is_start(*id))
             .map(|id| (id, row[id]))
             .collect();
-        self.mask_answer(row)?;
+        let awaiting = thinking.awaiting.clone();
+        self.mask_answer_after(&awaiting, row)?;
         starts.into_iter().for_each(|(id, logit)| row[id] = logit);
         Ok(())
     }
 
-    fn mask_answer(&mut self, row: &mut [f32]) -> Result<(), ConstraintError> {
-        let Some(matcher) = &mut self.matcher else { return Ok(()) };
-        if matcher.is_stopped() && !is_at_end(matcher) {
-            return Err(failed(matcher.get_error().unwrap_or_else(|| format!("{:?}", matcher.stop_reason()))));
+    /// Masks what cannot follow `tokens` in the answer, which has not begun for certain.
+    fn mask_answer_after(&mut self, tokens: &[u32], row: &mut [f32]) -> Result<(), ConstraintError> {
+        let Some(matcher) = self.matcher.as_mut().filter(|_| !tokens.is_empty()) else { return self.mask_answer(row) };
+        if matcher.validate_tokens(tokens).map_err(failed)? < tokens.len() {
+            row.iter_mut().for_each(|logit| *logit += f32::NEG_INFINITY);
+            return Ok(());
         }
-        let mask = matcher.compute_mask_or_eos().map_err(failed)?;
-        mask.iter_unset_entries(|id| {
-            if let Some(logit) = row.get_mut(id) {
-                *logit += f32::NEG_INFINITY;
-            }
-        });
-        // An embedding may have more rows than the vocabulary has tokens.
-        let known = mask.len().min(row.len());
-        row[known..].iter_mut().for_each(|logit| *logit += f32::NEG_INFINITY);
-        Ok(())
+        let mut ahead = matcher.deep_clone();
+        ahead.consume_tokens(tokens).map_err(failed)?;
+        mask(&mut ahead, row)
+    }
+
+    fn mask_answer(&mut self, row: &mut [f32]) -> Result<(), ConstraintError> {
+        self.matcher.as_mut().map_or(Ok(()), |matcher| mask(matcher, row))
     }
 
     /// A token may hold the end of the thoughts and what follows. Line ends do not belong to the answer; anything else
@@ -243,6 +257,28 @@ impl fmt::Debug for Guide {
         let thoughts = self.thoughts.as_ref().map(|thinking| &thinking.thoughts);
         formatter.debug_struct("Guide").field("thoughts", &thoughts).finish_non_exhaustive()
     }
+}
+
+/// Where `end` ends in `text`.
+fn after(text: &[u8], end: &[u8]) -> Option<usize> {
+    text.windows(end.len()).position(|window| window == end).map(|place| place + end.len())
+}
+
+/// Makes the logits of tokens that the grammar does not allow negative infinity.
+fn mask(matcher: &mut Matcher, row: &mut [f32]) -> Result<(), ConstraintError> {
+    if matcher.is_stopped() && !is_at_end(matcher) {
+        return Err(failed(matcher.get_error().unwrap_or_else(|| format!("{:?}", matcher.stop_reason()))));
+    }
+    let mask = matcher.compute_mask_or_eos().map_err(failed)?;
+    mask.iter_unset_entries(|id| {
+        if let Some(logit) = row.get_mut(id) {
+            *logit += f32::NEG_INFINITY;
+        }
+    });
+    // An embedding may have more rows than the vocabulary has tokens.
+    let known = mask.len().min(row.len());
+    row[known..].iter_mut().for_each(|logit| *logit += f32::NEG_INFINITY);
+    Ok(())
 }
 
 /// Whether the grammar allows nothing more; a matcher that has failed is stopped, too.

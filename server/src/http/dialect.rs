@@ -20,7 +20,7 @@ use crate::text::{ChatTemplate, EncodeOptions, Tokenizer};
 pub struct Dialect {
     pub format: &'static Format,
     pub reasoning: &'static ReasoningFormat,
-    /// The template writes tools out. Otherwise the system message explains them.
+    /// The template writes tools out, for calls that are read. Otherwise the system message explains them.
     pub knows_tools: bool,
     /// Control tokens that mark thoughts and calls, and so are text to the parser.
     markers: Arc<HashSet<u32>>,
@@ -67,7 +67,11 @@ impl Dialect {
             tokenizer.is_special(*id) && names.iter().any(|name| name.as_bytes() == bytes)
         };
         let markers = Arc::new((0..tokenizer.vocab_size() as u32).filter(is_marker).collect());
-        Ok(Self { format, reasoning, knows_tools: source.contains("tools"), markers })
+        let is_unread = tool_call_parser.is_none() && detected.unread.is_some();
+        if let Some(families) = detected.unread.filter(|_| is_unread) {
+            tracing::warn!("tool calls as {families} writes them are not read; the model is asked for others in words");
+        }
+        Ok(Self { format, reasoning, knows_tools: source.contains("tools") && !is_unread, markers })
     }
 
     /// How the answers to a chat are read. `None`: as they are, since there is nothing to tell apart.
@@ -87,21 +91,23 @@ impl Dialect {
     }
 
     /// The grammar of calls, or of an answer that follows the schema `answer`. `None` where the model is free to write what it
-    /// likes.
+    /// likes. `is_after_thoughts`: it begins after them, so that they can have a budget; else they are part of it.
     pub fn call_grammar(
         &self,
         toolbox: &Toolbox,
         answer: Option<&Value>,
         starts_in_reasoning: bool,
+        is_after_thoughts: bool,
         tokenizer: &Tokenizer,
     ) -> Result<Option<Grammar>, ApiError> {
         if !toolbox.is_forced() && !toolbox.is_strict() && answer.is_none() {
             return Ok(None);
         }
-        let thoughts = match (self.reasoning.is_some(), starts_in_reasoning) {
-            (false, _) => formats::Thoughts::None,
-            (true, true) => formats::Thoughts::Opened(self.reasoning),
-            (true, false) => formats::Thoughts::MayCome(self.reasoning),
+        let thoughts = match (self.reasoning.is_some(), is_after_thoughts, starts_in_reasoning) {
+            (false, ..) => formats::Thoughts::None,
+            (_, true, _) => formats::Thoughts::Before(self.reasoning),
+            (_, _, true) => formats::Thoughts::Opened(self.reasoning),
+            (_, _, false) => formats::Thoughts::MayCome(self.reasoning),
         };
         let token = |name: &str| self.markers.iter().copied().find(|id| tokenizer.token_bytes(*id) == name.as_bytes());
         let (choice, parallel) = (toolbox.choice.clone(), toolbox.parallel);
@@ -112,23 +118,57 @@ impl Dialect {
         }
     }
 
-    /// The thoughts that a constraint must let pass, and what closes them after `budget` tokens.
+    /// The thoughts that a constraint must let pass before an answer or a call, and what closes them when their budget is spent.
     pub fn thoughts(
         &self,
         is_open: bool,
-        budget: Option<usize>,
+        budget: ThoughtBudget,
         tokenizer: &Tokenizer,
     ) -> Result<Option<Thoughts>, ApiError> {
         if !self.reasoning.is_some() {
             return Ok(None);
         }
-        let options = EncodeOptions { add_special: false, parse_special: true };
-        let budget = match budget {
-            None => None,
-            Some(tokens) => Some(Budget { tokens, close: tokenizer.encode(self.reasoning.end, options)? }),
-        };
+        let close = format!("{}{}", budget.message, self.reasoning.end);
+        let budget = budget.closed_by(&close, tokenizer)?;
         let start = (!is_open).then(|| self.reasoning.start.trim_end().to_owned());
-        Ok(Some(Thoughts { start, end: self.reasoning.end.to_owned(), budget }))
+        Ok(Some(Thoughts { start, ends: vec![self.reasoning.end.to_owned()], budget }))
+    }
+
+    /// The same before an answer that must have a form. In harmony all that comes before the channel of answers is none.
+    pub fn thoughts_before_form(
+        &self,
+        is_open: bool,
+        budget: ThoughtBudget,
+        tokenizer: &Tokenizer,
+    ) -> Result<Option<Thoughts>, ApiError> {
+        let Some(begin) = self.reasoning.before_answer.first() else {
+            return self.thoughts(is_open, budget, tokenizer);
+        };
+        let close = match budget.tokens {
+            // Nothing has begun that is to be ended.
+            Some(0) if !is_open => (*begin).to_owned(),
+            _ => format!("{}{}{}{begin}", budget.message, self.reasoning.end, self.reasoning.before_call),
+        };
+        let budget = budget.closed_by(&close, tokenizer)?;
+        let ends = self.reasoning.before_answer.iter().map(|begin| (*begin).to_owned()).collect();
+        Ok(Some(Thoughts { start: None, ends, budget }))
+    }
+}
+
+/// How much may be thought, as a request or a setting says it.
+#[derive(Debug, Clone, Copy)]
+pub struct ThoughtBudget<'a> {
+    /// `None`: as much as it takes.
+    pub tokens: Option<usize>,
+    /// The last thought, where there was not enough.
+    pub message: &'a str,
+}
+
+impl ThoughtBudget<'_> {
+    fn closed_by(self, close: &str, tokenizer: &Tokenizer) -> Result<Option<Budget>, ApiError> {
+        let options = EncodeOptions { add_special: false, parse_special: true };
+        let budget = |tokens| Ok(Budget { tokens, close: tokenizer.encode(close, options)? });
+        self.tokens.map(budget).transpose()
     }
 }
 
@@ -152,7 +192,6 @@ impl Reading {
         Reader {
             parser: Some(Parser::new(dialect.format, dialect.reasoning, tools, *options)),
             ids: dialect.format.ids,
-            is_reasoning: options.starts_in_reasoning && options.parse_reasoning,
             num_reasoning_tokens: 0,
             has_called: false,
         }
@@ -165,7 +204,6 @@ pub struct Reader {
     /// `None` once the answer is over.
     parser: Option<Parser>,
     ids: IdStyle,
-    is_reasoning: bool,
     num_reasoning_tokens: u64,
     has_called: bool,
 }
@@ -173,9 +211,10 @@ pub struct Reader {
 impl Reader {
     /// What the text of one more token holds.
     pub fn push_token(&mut self, text: &str) -> Vec<Piece> {
-        let was_reasoning = self.is_reasoning;
+        let was_in_thoughts = self.is_in_thoughts();
         let pieces = self.push(text);
-        self.num_reasoning_tokens += u64::from(was_reasoning || self.is_reasoning);
+        // The tags are counted as thoughts.
+        self.num_reasoning_tokens += u64::from(was_in_thoughts || self.is_in_thoughts());
         pieces
     }
 
@@ -205,17 +244,18 @@ impl Reader {
     fn note(&mut self, pieces: &mut [Piece]) {
         for piece in pieces {
             match piece {
-                Piece::Reasoning(_) => self.is_reasoning = true,
-                Piece::Text(_) | Piece::Malformed { .. } => self.is_reasoning = false,
                 Piece::CallBegin { id, name, index } => {
-                    self.is_reasoning = false;
                     let own = id.take().filter(|id| !id.is_empty());
                     *id = Some(own.unwrap_or_else(|| new_id(self.ids, name, *index)));
                 }
                 Piece::CallEnd { .. } => self.has_called = true,
-                Piece::Arguments { .. } => {}
+                Piece::Text(_) | Piece::Reasoning(_) | Piece::Malformed { .. } | Piece::Arguments { .. } => {}
             }
         }
+    }
+
+    fn is_in_thoughts(&self) -> bool {
+        self.parser.as_ref().is_some_and(Parser::is_in_thoughts)
     }
 }
 

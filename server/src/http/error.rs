@@ -92,10 +92,9 @@ impl ApiError {
     }
 
     /// 429: no place in the queue.
-    pub fn queue_full(limit: usize, retry_after: u64) -> Self {
-        let message = format!(
-            "the server already holds {limit} requests, running and queued; try again in about {retry_after} s"
-        );
+    pub fn queue_full(whose: &str, limit: usize, retry_after: u64) -> Self {
+        let message =
+            format!("{whose} already has {limit} requests, running and queued; try again in about {retry_after} s");
         let error = Self::new(StatusCode::TOO_MANY_REQUESTS, ErrorType::RateLimitError, message);
         Self { code: Some("rate_limit_exceeded"), retry_after: Some(retry_after), ..error }
     }
@@ -179,7 +178,10 @@ impl ApiError {
     /// A refusal of the engine. `retry_after` is for the full queue, `prompt` the field that the prompt came from.
     pub fn of_submit(error: SubmitError, prompt: &str, retry_after: u64) -> Self {
         match error {
-            SubmitError::QueueFull { limit } => Self::queue_full(limit, retry_after),
+            SubmitError::QueueFull { limit } => Self::queue_full("the server", limit, retry_after),
+            SubmitError::ShareTaken { limit } => {
+                Self::queue_full("this user or key has its share of the queue: it", limit, retry_after)
+            }
             SubmitError::PromptTooLong { .. } | SubmitError::DoesNotFit { .. } => {
                 Self { code: Some("context_length_exceeded"), ..Self::invalid_param(prompt, error.to_string()) }
             }

@@ -14,6 +14,7 @@ use taper_openapi::usage::{
 
 use super::dialect::{Reader, Reading};
 use super::error::ApiError;
+use super::prompt::ReadyPrompt;
 use super::request::{Cache, Valid};
 use super::service::Service;
 use super::slots::SlotGuard;
@@ -116,16 +117,16 @@ pub struct Generation {
 
 impl Generation {
     /// Queues `n` requests for each prompt.
-    pub fn start(service: &Arc<Service>, prompts: &[Vec<u32>], plan: &Plan) -> Result<Self, ApiError> {
+    pub fn start(service: &Arc<Service>, prompts: &[ReadyPrompt], plan: &Plan) -> Result<Self, ApiError> {
         let Plan { valid, origin, .. } = plan;
-        let (count, limit) = (prompts.len() * valid.n, service.engine.max_requests());
+        let (count, limit) = (prompts.len() * valid.n, service.engine.max_requests(valid.party));
         if count > limit {
             return Err(too_many(count, limit, valid.n));
         }
         // Whole from the start: if the engine refuses one, those before it are cancelled and counted.
         let choices = Vec::with_capacity(count);
         let mut generation = Self { service: Arc::clone(service), choices, n: valid.n, turn: 0 };
-        for prompt in prompts {
+        for ReadyPrompt { tokens: prompt, .. } in prompts {
             for index in 0..valid.n {
                 let choice = Choice::start(service, prompt, index, plan)
                     .map_err(|error| service.refused(error, origin.field()))?;
@@ -205,7 +206,8 @@ impl Generation {
 fn too_many(count: usize, limit: usize, n: usize) -> ApiError {
     let field = if n > 1 { "n" } else { "prompt" };
     let message = format!(
-        "the request asks for {count} answers; this server holds at most {limit} (its settings parallel and queue-limit)"
+        "the request asks for {count} answers; this server holds at most {limit} of one client (its settings parallel and \
+         queue-limit)"
     );
     ApiError::invalid_param(field, message)
 }

@@ -215,6 +215,7 @@ impl Metrics {
     pub fn request_refused(&self, error: &SubmitError) {
         let reason = match error {
             SubmitError::QueueFull { .. } => "queue_full",
+            SubmitError::ShareTaken { .. } => "share_taken",
             SubmitError::PromptTooLong { .. } | SubmitError::DoesNotFit { .. } => "too_long",
             SubmitError::Stopped => "stopped",
             SubmitError::EmptyPrompt | SubmitError::UnknownToken { .. } | SubmitError::Params(_) => "invalid",

@@ -1,7 +1,7 @@
 //! The HTTP side: OpenAI's API over the engine, and the routes around it.
 //!
 //! The way of a request: `body.rs` reads it, `request.rs` and `prompt.rs` check it and make token ids of it,
-//! `generation.rs` has the engine answer and makes text of that, `sse.rs` sends it piece by piece. Who may ask is
+//! `generation.rs` has the engine answer and makes text of that, `route.rs` makes chunks of it, `sse.rs` sends them. Who may ask is
 //! decided before, in `layer.rs`; every mistake becomes a status in `error.rs`.
 
 mod access_log;
@@ -29,6 +29,7 @@ mod pulse;
 mod refusals;
 mod request;
 mod request_id;
+mod route;
 pub mod serve;
 pub mod service;
 mod slots;
@@ -39,20 +40,13 @@ mod text;
 mod tools;
 
 use actix_web::web::{self, ServiceConfig};
-use taper_openapi::usage::PromptProgress;
-
-use answer::Answer;
-use error::ApiError;
-use generation::{Delta, Generation};
-use request::Streaming;
-use sse::{EventSender, Gone};
 
 /// The routes, below whatever prefix they are mounted at.
 pub fn routes(config: &mut ServiceConfig) {
     let at = web::resource::<&str>;
     config
-        .service(at("/v1/chat/completions").post(chat::completions))
-        .service(at("/v1/completions").post(completions::completions))
+        .service(at("/v1/chat/completions").post(route::respond::<chat::Chat>))
+        .service(at("/v1/completions").post(route::respond::<completions::Text>))
         .service(at("/v1/models").get(models::list))
         .service(at("/v1/models/{model:.+}").get(models::one))
         .service(at("/tokenize").post(text::tokenize))
@@ -70,45 +64,4 @@ pub fn routes(config: &mut ServiceConfig) {
         .service(at("/").get(docs::redirect))
         .service(at("/docs").get(docs::redirect))
         .service(docs::swagger_ui());
-}
-
-/// All answers, once all have ended.
-async fn collect(generation: &mut Generation) -> Result<Vec<Answer>, ApiError> {
-    let mut answers = vec![Answer::default(); generation.num_choices()];
-    while let Some(delta) = generation.next().await {
-        match delta {
-            Delta::Prompt { index, logprobs } => answers[index].prompt_logprobs = logprobs,
-            Delta::Added { index, pieces, scored } => answers[index].add(pieces, scored),
-            Delta::Finished { index, pieces, scored, reason } => {
-                answers[index].add(pieces, scored);
-                answers[index].reason = Some(reason);
-            }
-            Delta::Failed(error) => return Err(error),
-        }
-    }
-    Ok(answers)
-}
-
-/// The next delta of a stream. While the prompt is run, and if it was asked for, says how far that is.
-async fn next_delta<C: serde::Serialize>(
-    events: &mut EventSender,
-    generation: &mut Generation,
-    options: Streaming,
-    chunk: impl Fn(PromptProgress) -> C,
-) -> Result<Option<Delta>, Gone> {
-    const INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
-    let mut told = None;
-    loop {
-        if !options.progress {
-            return events.wait(generation.next()).await;
-        }
-        if let Ok(delta) = events.wait(tokio::time::timeout(INTERVAL, generation.next())).await? {
-            return Ok(delta);
-        }
-        let progress = generation.prompt_progress().filter(|progress| told != Some(progress.processed));
-        if let Some(progress) = progress {
-            told = Some(progress.processed);
-            events.send(&chunk(progress)).await?;
-        }
-    }
 }

@@ -38,7 +38,6 @@ struct OpenEnd {
 }
 
 /// How a conversation is written out, as the request says it.
-#[derive(Default)]
 pub struct ConversationOptions<'a> {
     pub kwargs: Option<Value>,
     pub add_generation_prompt: Option<bool>,
@@ -270,9 +269,9 @@ fn text_parts(field: &str, content: MessageContent) -> Result<Vec<String>, ApiEr
     texts.collect()
 }
 
-/// A prompt of a text completion: its tokens, and its text if answers begin with it.
+/// A prompt: its tokens, and its text if answers begin with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TextPrompt {
+pub struct ReadyPrompt {
     pub tokens: Vec<u32>,
     pub text: Option<String>,
 }
@@ -284,16 +283,16 @@ pub fn text_prompts(
     add_special: Option<bool>,
     echo: bool,
     limits: &RequestLimits,
-) -> Result<Vec<TextPrompt>, ApiError> {
+) -> Result<Vec<ReadyPrompt>, ApiError> {
     let options = EncodeOptions { add_special: add_special.unwrap_or(true), parse_special: true };
     let of_text = |text: String| {
-        Ok::<_, ApiError>(TextPrompt { tokens: tokenizer.encode(&text, options)?, text: echo.then_some(text) })
+        Ok::<_, ApiError>(ReadyPrompt { tokens: tokenizer.encode(&text, options)?, text: echo.then_some(text) })
     };
     let of_ids = |ids: Vec<_>| {
         let tokens = token_ids("prompt", &ids, tokenizer.vocab_size())?;
         let shown = DecodeOptions { skip_special: true, starts_text: true };
         let text = echo.then(|| tokenizer.decode(&tokens, shown));
-        Ok::<_, ApiError>(TextPrompt { tokens, text })
+        Ok::<_, ApiError>(ReadyPrompt { tokens, text })
     };
     let prompts = match prompt {
         Prompt::Text(text) => vec![of_text(text)?],

@@ -232,10 +232,8 @@ fn valid(
         ("return_progress", fields.return_progress == Some(true) && !stream),
     ];
     refuse_decisive(unknown)?;
-    let nested = options.unknown.keys().map(|name| format!("stream_options.{name}"));
     let without_effect = without_effect.iter().chain(&for_streams).filter(|(_, given)| *given);
-    let ignored =
-        without_effect.map(|(name, _)| (*name).to_owned()).chain(nested).chain(unknown.keys().cloned()).collect();
+    let ignored = without_effect.map(|(name, _)| (*name).to_owned()).chain(unknown.keys().cloned()).collect();
     let every = options.continuous_usage_stats == Some(true);
     let streaming = Streaming {
         usage: options.include_usage == Some(true),
@@ -304,6 +302,7 @@ fn overrides(fields: &SamplingFields, rules: Rules) -> Result<SamplingOverrides,
         top_k: whole("top_k", fields.top_k, -1, i64::MAX)?.map(|k| usize::try_from(k).unwrap_or(0)),
         min_p: number(ranges::MIN_P, fields.min_p)?,
         typical_p: number(ranges::TYPICAL_P, fields.typical_p)?,
+        min_keep: whole("min_keep", fields.min_keep, 0, i64::from(i32::MAX))?.map(|least| least as usize),
         top_n_sigma: number(ranges::TOP_N_SIGMA, fields.top_n_sigma)?,
         xtc_probability: number(ranges::XTC_PROBABILITY, fields.xtc_probability)?,
         xtc_threshold: number(ranges::XTC_THRESHOLD, fields.xtc_threshold)?,

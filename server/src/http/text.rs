@@ -16,6 +16,7 @@ use super::error::ApiError;
 use super::prompt::{Conversation, ConversationOptions};
 use super::request::{refuse_unknown, token_ids};
 use super::service::{Server, Service};
+use super::tools::toolbox;
 use crate::text::{DecodeOptions, EncodeOptions, Tokenizer};
 
 /// Text to tokens.
@@ -53,11 +54,13 @@ fn tokens_of(body: TokenizeRequest, server: &Server, service: &Service) -> Resul
             (text, EncodeOptions { add_special: body.add_special_tokens != Some(false), parse_special: true })
         }
         (None, None, Some(messages)) => {
+            let toolbox = toolbox(body.tools.as_deref(), None, None)?;
             let options = ConversationOptions {
                 kwargs: body.chat_template_kwargs,
                 add_generation_prompt: body.add_generation_prompt,
                 continue_final_message: body.continue_final_message,
-                ..ConversationOptions::default()
+                toolbox: toolbox.as_ref(),
+                reasoning_effort: None,
             };
             let limits = &server.settings.limits;
             let conversation = Conversation::new(messages, options, &service.dialect, limits)?;
@@ -115,11 +118,13 @@ pub async fn apply_template(
         payload,
         |body: &ApplyTemplateRequest| body.model.as_deref(),
         |server, service, body| {
+            let toolbox = toolbox(body.tools.as_deref(), body.tool_choice.as_ref(), None)?;
             let options = ConversationOptions {
                 kwargs: body.chat_template_kwargs,
                 add_generation_prompt: body.add_generation_prompt,
                 continue_final_message: body.continue_final_message,
-                ..ConversationOptions::default()
+                toolbox: toolbox.as_ref(),
+                reasoning_effort: body.reasoning_effort,
             };
             let limits = &server.settings.limits;
             let conversation = Conversation::new(body.messages, options, &service.dialect, limits)?;

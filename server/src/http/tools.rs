@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use taper_formats::{Choice, Tool};
-use taper_openapi::chat::{ChatRequest, FunctionName, ToolChoice, ToolDefinition, ToolMode};
+use taper_openapi::chat::{FunctionName, ToolChoice, ToolDefinition, ToolMode};
 
 use super::error::ApiError;
 
@@ -37,10 +37,14 @@ impl Toolbox {
 }
 
 /// The tools of a request. `None` without any, or where none may be called.
-pub fn toolbox(request: &ChatRequest) -> Result<Option<Toolbox>, ApiError> {
-    let definitions = request.tools.as_deref().unwrap_or_default();
+pub fn toolbox(
+    tools: Option<&[ToolDefinition]>,
+    tool_choice: Option<&ToolChoice>,
+    parallel_tool_calls: Option<bool>,
+) -> Result<Option<Toolbox>, ApiError> {
+    let definitions = tools.unwrap_or_default();
     if definitions.is_empty() {
-        return match &request.tool_choice {
+        return match tool_choice {
             None | Some(ToolChoice::Mode(ToolMode::None | ToolMode::Auto)) => Ok(None),
             Some(_) => {
                 Err(ApiError::invalid_param("tool_choice", "`tool_choice` asks for a call, but `tools` is empty"))
@@ -57,7 +61,7 @@ pub fn toolbox(request: &ChatRequest) -> Result<Option<Toolbox>, ApiError> {
         .enumerate()
         .map(|(index, tool)| checked(index, tool, &mut names))
         .collect::<Result<_, _>>()?;
-    let (choice, allowed) = match &request.tool_choice {
+    let (choice, allowed) = match tool_choice {
         Some(ToolChoice::Mode(ToolMode::None)) => return Ok(None),
         None | Some(ToolChoice::Mode(ToolMode::Auto)) => (Choice::Auto, None),
         Some(ToolChoice::Mode(ToolMode::Required)) => (Choice::Required, None),
@@ -81,7 +85,7 @@ pub fn toolbox(request: &ChatRequest) -> Result<Option<Toolbox>, ApiError> {
         Some(allowed) => tools.into_iter().filter(|tool| allowed.contains(&tool.name)).collect(),
         None => tools,
     };
-    let parallel = request.parallel_tool_calls != Some(false);
+    let parallel = parallel_tool_calls != Some(false);
     Ok(Some(Toolbox { tools, definitions: json!(definitions), choice, parallel }))
 }
 

@@ -12,7 +12,7 @@ use clap_complete::Shell;
 
 use super::error::SettingsError;
 use super::llama_cpp::{missing_option, not_needed_option};
-use super::table::{Default, Kind, Setting, TABLE, settings_of};
+use super::table::{Default, Kind, Setting, settings_of, table};
 use super::types::Command;
 
 /// What was asked for, before the other sources are looked at.
@@ -129,7 +129,7 @@ fn split(argument: &str) -> (&str, Option<&str>) {
 /// The refusal of `flag`, with what may have been meant.
 fn unknown(command: Command, flag: &str) -> SettingsError {
     let name = command.name();
-    let others: Vec<_> = TABLE.iter().filter(|setting| setting.is_spelled(flag)).flat_map(|s| s.commands).collect();
+    let others: Vec<_> = table().filter(|setting| setting.is_spelled(flag)).flat_map(|s| s.commands).collect();
     let hint = if let Some(way_around) = missing_option(flag) {
         way_around.to_owned()
     } else if let [first, ..] = others[..] {
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn no_option_of_llama_cpp_hides_one_of_ours() {
-        for spelling in TABLE.iter().flat_map(Setting::spellings) {
+        for spelling in table().flat_map(Setting::spellings) {
             assert!(not_needed_option(&spelling).is_none() && missing_option(&spelling).is_none(), "{spelling}");
         }
     }

@@ -30,6 +30,8 @@ pub enum SettingsError {
     Twice { given: String, first: String, second: String },
     #[error("{first} and {second} exclude each other; give one of them")]
     Exclusive { first: String, second: String },
+    #[error("{message}")]
+    Rule { message: String },
     #[error("{path}: the alias {alias:?} is not valid: {why}")]
     Alias { path: PathBuf, alias: String, why: &'static str },
     #[error("no model was given: name one, as in `taper {command} MODEL`, or set TAPER_MODEL")]

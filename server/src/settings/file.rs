@@ -9,7 +9,7 @@ use std::path::Path;
 use toml::Value;
 
 use super::error::SettingsError;
-use super::table::TABLE;
+use super::table::table;
 use crate::files::read_text;
 
 /// What a settings file holds.
@@ -50,11 +50,10 @@ fn aliases(path: &Path, value: Value) -> Result<BTreeMap<String, String>, Settin
 }
 
 fn known(path: &Path, key: &str) -> Result<String, SettingsError> {
-    if TABLE.iter().any(|setting| setting.name == key) {
+    if table().any(|setting| setting.name == key) {
         return Ok(key.to_owned());
     }
-    let nearest = TABLE
-        .iter()
+    let nearest = table()
         .map(|setting| setting.name)
         .min_by_key(|name| strsim::damerau_levenshtein(name, key))
         .expect("the table has rows");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::table::{Default, Setting, TABLE, variable};
+use super::table::{Default, Setting, table, variable};
 
 const INTRODUCTION: &str = "\
 <!-- Made from server/src/settings/table.rs. After a change there: TAPER_UPDATE_DOCS=1 make test -->
@@ -32,7 +32,7 @@ unset. `llama.cpp`'s spellings are accepted where it has the same setting; its o
 pub fn markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
     let mut section = "";
-    for setting in TABLE {
+    for setting in table() {
         if setting.section != section {
             section = setting.section;
             page += &format!(

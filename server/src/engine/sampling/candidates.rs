@@ -2,6 +2,7 @@
 //!
 //! A vocabulary has up to 262,144 entries and a request mostly wants a few dozen of them, so nothing here sorts more
 //! than it keeps. Order is by logit, the lower id first among equals: the result never depends on how it was found.
+//! `least` candidates are kept in any case, if there are so many.
 
 use std::cmp::Ordering;
 
@@ -51,14 +52,14 @@ pub(super) fn top_k(row: &[f32], k: usize) -> Vec<Candidate> {
 
 /// The most likely tokens of `row` that together hold `p` of its probability, most likely first. Looks at growing heads
 /// of the row, because a model is mostly sure enough that a short one will do.
-pub(super) fn nucleus(row: &[f32], max: f32, p: f32) -> Vec<Candidate> {
+pub(super) fn nucleus(row: &[f32], max: f32, p: f32, least: usize) -> Vec<Candidate> {
     let mass: f64 = row.iter().map(|logit| weight(*logit, max, 1.0)).sum();
-    let mut head = FIRST_HEAD;
+    let mut head = FIRST_HEAD.max(least);
     loop {
         let mut candidates = top_k(row, head);
         let reached = prefix_holding(&candidates, max, f64::from(p) * mass);
         if reached.is_some() || head >= row.len() {
-            candidates.truncate(reached.unwrap_or(candidates.len()));
+            candidates.truncate(reached.unwrap_or(candidates.len()).max(least));
             return candidates;
         }
         head *= HEAD_GROWTH;
@@ -66,14 +67,14 @@ pub(super) fn nucleus(row: &[f32], max: f32, p: f32) -> Vec<Candidate> {
 }
 
 /// Keeps the most likely of `candidates` that together hold `p` of their probability.
-pub(super) fn top_p(candidates: &mut Vec<Candidate>, p: f32) {
+pub(super) fn top_p(candidates: &mut Vec<Candidate>, p: f32, least: usize) {
     let max = max_logit(candidates);
     let mass = mass(candidates, max);
-    keep_mass(candidates, by_logit, max, f64::from(p) * mass);
+    keep_mass(candidates, by_logit, max, f64::from(p) * mass, least);
 }
 
 /// Keeps the candidates whose surprise is closest to the expected surprise and that together hold `p` of the probability.
-pub(super) fn typical_p(candidates: &mut Vec<Candidate>, p: f32) {
+pub(super) fn typical_p(candidates: &mut Vec<Candidate>, p: f32, least: usize) {
     let max = max_logit(candidates);
     let mass = mass(candidates, max);
     let surprise = |logit: f32| mass.ln() - f64::from(logit - max);
@@ -81,13 +82,17 @@ pub(super) fn typical_p(candidates: &mut Vec<Candidate>, p: f32) {
         candidates.iter().map(|candidate| weight(candidate.logit, max, 1.0) / mass * surprise(candidate.logit)).sum();
     let distance = |candidate: &Candidate| (surprise(candidate.logit) - entropy).abs();
     let by_distance = |a: &Candidate, b: &Candidate| distance(a).total_cmp(&distance(b)).then(a.id.cmp(&b.id));
-    keep_mass(candidates, by_distance, max, f64::from(p) * mass);
+    keep_mass(candidates, by_distance, max, f64::from(p) * mass, least);
 }
 
 /// Keeps the candidates at least `p` times as likely as the most likely one.
-pub(super) fn min_p(candidates: &mut Vec<Candidate>, p: f32) {
+pub(super) fn min_p(candidates: &mut Vec<Candidate>, p: f32, least: usize) {
     let threshold = max_logit(candidates) + p.ln();
-    candidates.retain(|candidate| candidate.logit >= threshold);
+    let is_kept = |candidate: &Candidate| candidate.logit >= threshold;
+    if candidates.iter().filter(|candidate| is_kept(candidate)).count() < least {
+        return keep_top_k(candidates, least);
+    }
+    candidates.retain(is_kept);
 }
 
 /// Keeps the `k` most likely of `candidates`.
@@ -108,11 +113,16 @@ pub(super) fn top_n_sigma(candidates: &mut Vec<Candidate>, n: f32) {
     candidates.retain(|candidate| f64::from(candidate.logit) >= threshold);
 }
 
-/// Of the candidates that are at least `threshold` probable, keeps the least likely one; the others stay.
-pub(super) fn exclude_top_choices(candidates: &mut Vec<Candidate>, threshold: f32) {
+/// Of the candidates that are at least `threshold` probable, keeps the least likely one; the others stay. All do, if fewer than
+/// `least` would.
+pub(super) fn exclude_top_choices(candidates: &mut Vec<Candidate>, threshold: f32, least: usize) {
     let max = max_logit(candidates);
-    let least = f64::from(threshold) * mass(candidates, max);
-    let is_top = |candidate: &Candidate| weight(candidate.logit, max, 1.0) >= least;
+    let lowest = f64::from(threshold) * mass(candidates, max);
+    let is_top = |candidate: &Candidate| weight(candidate.logit, max, 1.0) >= lowest;
+    let num_dropped = candidates.iter().filter(|candidate| is_top(candidate)).count().saturating_sub(1);
+    if candidates.len() - num_dropped < least {
+        return;
+    }
     if let Some(last) = candidates.iter().copied().filter(is_top).max_by(by_logit) {
         candidates.retain(|candidate| *candidate == last || !is_top(candidate));
     }
@@ -148,19 +158,25 @@ pub(super) fn with_surprise_at_most(row: &[f32], max: f32, temperature: f32, bit
 }
 
 /// Keeps, in `order`, the first candidates that together hold `mass`; sorts growing heads until one holds it.
-fn keep_mass(candidates: &mut Vec<Candidate>, order: impl Fn(&Candidate, &Candidate) -> Ordering, max: f32, mass: f64) {
-    let mut head = FIRST_HEAD;
+fn keep_mass(
+    candidates: &mut Vec<Candidate>,
+    order: impl Fn(&Candidate, &Candidate) -> Ordering,
+    max: f32,
+    mass: f64,
+    least: usize,
+) {
+    let mut head = FIRST_HEAD.max(least);
     while head < candidates.len() {
         let (first, ..) = candidates.select_nth_unstable_by(head, &order);
         first.sort_unstable_by(&order);
         if let Some(count) = prefix_holding(first, max, mass) {
-            return candidates.truncate(count);
+            return candidates.truncate(count.max(least));
         }
         head *= HEAD_GROWTH;
     }
     candidates.sort_unstable_by(&order);
     let count = prefix_holding(candidates, max, mass).unwrap_or(candidates.len());
-    candidates.truncate(count);
+    candidates.truncate(count.max(least));
 }
 
 /// Number of candidates, from the first, that together hold `mass`; `None` if all together hold less.

@@ -104,7 +104,7 @@ impl Chain {
         // What these keep can be found without a list of all tokens.
         let (mut candidates, done) = match first {
             SamplerKind::TopK => (candidates::top_k(row, params.top_k), 1),
-            SamplerKind::TopP => (candidates::nucleus(row, max, params.top_p), 1),
+            SamplerKind::TopP => (candidates::nucleus(row, max, params.top_p, params.min_keep), 1),
             _ => (candidates::all(row), 0),
         };
         for index in done..self.on_candidates.len() {
@@ -128,12 +128,12 @@ impl Chain {
             }
             SamplerKind::TopNSigma => candidates::top_n_sigma(candidates, params.top_n_sigma),
             SamplerKind::TopK => candidates::keep_top_k(candidates, params.top_k),
-            SamplerKind::TypicalP => candidates::typical_p(candidates, params.typical_p),
-            SamplerKind::TopP => candidates::top_p(candidates, params.top_p),
-            SamplerKind::MinP => candidates::min_p(candidates, params.min_p),
+            SamplerKind::TypicalP => candidates::typical_p(candidates, params.typical_p, params.min_keep),
+            SamplerKind::TopP => candidates::top_p(candidates, params.top_p, params.min_keep),
+            SamplerKind::MinP => candidates::min_p(candidates, params.min_p, params.min_keep),
             SamplerKind::Xtc => {
                 if place.uniform(Purpose::Xtc) <= f64::from(params.xtc_probability) {
-                    candidates::exclude_top_choices(candidates, params.xtc_threshold);
+                    candidates::exclude_top_choices(candidates, params.xtc_threshold, params.min_keep);
                 }
             }
             SamplerKind::Temperature => candidates::scale(candidates, temperature(params, candidates)),

@@ -25,6 +25,8 @@ pub struct SamplingParams {
     pub min_p: f32,
     /// Keeps the tokens closest to the expected surprise that together hold this probability (Meister et al., 2022).
     pub typical_p: f32,
+    /// Candidates that `top_p`, `min_p`, `typical_p` and XTC keep in any case.
+    pub min_keep: usize,
     /// Keeps the tokens whose logit is at most this many standard deviations below the largest (Tang et al., "Top-nσ: Not
     /// All Logits Are You Need", 2024); off unless above 0.
     pub top_n_sigma: f32,
@@ -90,6 +92,7 @@ impl Default for SamplingParams {
             top_p: 1.0,
             min_p: 0.0,
             typical_p: 1.0,
+            min_keep: 0,
             top_n_sigma: -1.0,
             xtc_probability: 0.0,
             xtc_threshold: 0.1,
@@ -167,7 +170,8 @@ impl SamplingParams {
         self.validate_token_ids(vocab_size)
     }
 
-    fn validate_numbers(&self) -> Result<(), ParamError> {
+    /// The same without the tokens, which need a vocabulary.
+    pub fn validate_numbers(&self) -> Result<(), ParamError> {
         for (range, value) in self.numbers() {
             check(range.contains(value), range.field, value, &range.to_string())?;
         }
@@ -235,6 +239,7 @@ pub struct SamplingOverrides {
     pub top_p: Option<f32>,
     pub min_p: Option<f32>,
     pub typical_p: Option<f32>,
+    pub min_keep: Option<usize>,
     pub top_n_sigma: Option<f32>,
     pub xtc_probability: Option<f32>,
     pub xtc_threshold: Option<f32>,
@@ -281,7 +286,7 @@ impl SamplingOverrides {
         set!(temperature, top_k, top_p, min_p, typical_p, repetition_penalty, repeat_last_n, frequency_penalty);
         set!(presence_penalty, logit_bias, min_tokens, stop_token_ids, ignore_eos, seed, max_tokens, logprobs);
         set!(dynatemp_range, dynatemp_exponent, top_n_sigma, xtc_probability, xtc_threshold, samplers);
-        set!(mirostat, mirostat_tau, mirostat_eta, repetition_detection);
+        set!(mirostat, mirostat_tau, mirostat_eta, repetition_detection, min_keep);
         set!(dry_multiplier, dry_base, dry_allowed_length, dry_penalty_last_n, dry_sequence_breakers);
         set!(prompt_logprobs);
         merged
@@ -296,7 +301,7 @@ impl SamplingOverrides {
         set!(temperature, top_k, top_p, min_p, typical_p, repetition_penalty, repeat_last_n, frequency_penalty);
         set!(presence_penalty, logit_bias, min_tokens, stop_token_ids, ignore_eos);
         set!(dynatemp_range, dynatemp_exponent, top_n_sigma, xtc_probability, xtc_threshold, samplers);
-        set!(mirostat, mirostat_tau, mirostat_eta, repetition_detection);
+        set!(mirostat, mirostat_tau, mirostat_eta, repetition_detection, min_keep);
         set!(dry_multiplier, dry_base, dry_allowed_length, dry_penalty_last_n, dry_sequence_breakers);
         params.seed = self.seed.or(params.seed);
         params.max_tokens = self.max_tokens.or(params.max_tokens);
