@@ -18,6 +18,7 @@ mod metadata;
 mod options;
 mod program;
 mod simulator;
+mod streams;
 mod target;
 mod wave;
 mod workgroup;

@@ -23,6 +23,8 @@ pub struct Options {
     /// The allocation, counted from 1, that fails with out of memory; 0 for none. So for launches.
     pub fail_malloc: u64,
     pub fail_launch: u64,
+    /// 0: work is done when it is submitted. Else as late as a call waits for it, or some time before, decided by this.
+    pub lazy: u64,
 }
 
 impl Default for Options {
@@ -36,6 +38,7 @@ impl Default for Options {
             seed: 0,
             fail_malloc: 0,
             fail_launch: 0,
+            lazy: 0,
         }
     }
 }
@@ -76,10 +79,11 @@ impl Options {
             "budget" => self.budget = number()?,
             "seed" => self.seed = number()?,
             "fail_malloc" => self.fail_malloc = number()?,
+            "lazy" => self.lazy = number()?,
             "fail_launch" => self.fail_launch = number()?,
             _ => {
                 return Err(format!(
-                    "hip-sim option '{name}': known are gpu, memory, reported_total, threads, budget, seed, fail_malloc, fail_launch"
+                    "hip-sim option '{name}': known are gpu, memory, reported_total, threads, budget, seed, fail_malloc, fail_launch, lazy"
                 ));
             }
         }

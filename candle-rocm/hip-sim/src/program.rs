@@ -2,6 +2,7 @@
 
 use crate::code_object::{CodeObject, KernelCode};
 use crate::disassembler::Disassembler;
+use crate::fault::Trap;
 use crate::isa::{Context, Step, translate};
 use crate::memory::{AddressSpace, Allocation};
 use crate::target::Target;
@@ -49,6 +50,7 @@ impl Program {
         }
         let sources = disassemble(&code).map_err(LoadError::Unsupported)?;
         let index_at: HashMap<u64, u32> = (0..).zip(&sources).map(|(i, source)| (source.offset, i)).collect();
+        check_kernels(&code, &sources, &index_at).map_err(LoadError::Invalid)?;
         let steps = translate_all(&code, &sources, &index_at, target).map_err(LoadError::Unsupported)?;
         let base = memory.reserve(code.size());
         memory.insert(Allocation::with_contents(base, &code.image_at(base)));
@@ -63,14 +65,23 @@ fn disassemble(code: &CodeObject) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     let mut offset = code.text.start;
     while !bytes.is_empty() {
-        // Between kernels there is padding that is no instruction; it is an error only for who runs into it.
-        let (text, len) = disassembler.decode(bytes).unwrap_or(("s_code_end".to_string(), 4.min(bytes.len())));
+        let (text, len) = disassembler.decode(bytes).unwrap_or_else(|| undecodable(bytes));
         sources.push(Source { offset, text });
         bytes = &bytes[len..];
         offset += len as u64;
     }
     Ok(sources)
 }
+
+/// Between kernels there is padding that is no instruction; it is an error only inside of one, or for who runs into it.
+fn undecodable(bytes: &[u8]) -> (String, usize) {
+    let bytes = &bytes[..bytes.len().min(4)];
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    (format!("{NO_INSTRUCTION} {}", digits.join(" ")), bytes.len())
+}
+
+/// Stands before the bytes in place of a mnemonic.
+const NO_INSTRUCTION: &str = "bytes";
 
 /// Translates every instruction, or lists all those that are not supported, with the kernel that each is in.
 fn translate_all(
@@ -84,10 +95,18 @@ fn translate_all(
     for (i, source) in sources.iter().enumerate() {
         let next_offset = sources.get(i + 1).map_or(code.text.end, |next| next.offset);
         let context = Context { generation: target.generation, next_offset, index_at };
-        match translate(&source.text, &context) {
+        let translated = match source.text.strip_prefix(NO_INSTRUCTION) {
+            Some(_) if code.is_inside_function(source.offset, sources) => {
+                Err("no instruction that LLVM 19 knows".to_string())
+            }
+            Some(bytes) => Ok(no_instruction(bytes)),
+            None => translate(&source.text, &context),
+        };
+        match translated {
             Ok(step) => steps.push(step),
             Err(why) => {
-                unsupported.insert(format!("kernel '{}': `{}` ({why})", kernel_at(code, source.offset), source.text));
+                let kernel = kernel_at(code, source.offset).map_or("?", |kernel| &kernel.metadata.name);
+                unsupported.insert(format!("kernel '{kernel}': `{}` ({why})", source.text));
             }
         }
     }
@@ -98,8 +117,39 @@ fn translate_all(
     Err(format!("{} instructions are not supported by hip-sim:\n  {}", list.len(), list.join("\n  ")))
 }
 
-/// The name of the kernel that an offset lies in: the last one that begins before it.
-fn kernel_at(code: &CodeObject, offset: u64) -> &str {
-    let before = code.kernels.iter().filter(|kernel| kernel.entry <= offset);
-    before.max_by_key(|kernel| kernel.entry).map_or("?", |kernel| &kernel.metadata.name)
+fn no_instruction(bytes: &str) -> Step {
+    let message = format!("the bytes{bytes} are no instruction that LLVM 19 knows");
+    Box::new(move |_, _| Err(Trap::new(message.clone())))
+}
+
+/// Every kernel begins at an instruction, and has the registers that it names.
+fn check_kernels(code: &CodeObject, sources: &[Source], index_at: &HashMap<u64, u32>) -> Result<(), String> {
+    if let Some(kernel) = code.kernels.iter().find(|kernel| !index_at.contains_key(&kernel.entry)) {
+        let (name, entry) = (&kernel.metadata.name, kernel.entry);
+        return Err(format!("kernel '{name}' begins at {entry:#x}, where no instruction is"));
+    }
+    for source in sources {
+        if let (Some(kernel), Some(highest)) = (kernel_at(code, source.offset), highest_vgpr(&source.text))
+            && highest >= kernel.descriptor.num_vgprs
+        {
+            let (name, has) = (&kernel.metadata.name, kernel.descriptor.num_vgprs);
+            return Err(format!("kernel '{name}' has {has} vector registers: `{}`", source.text));
+        }
+    }
+    Ok(())
+}
+
+/// The number of the highest vector register that an instruction names: `v7`, or the end of `v[4:7]`.
+fn highest_vgpr(text: &str) -> Option<usize> {
+    let tokens = text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '[' | ']' | ':'));
+    let register = |token: &str| {
+        let digits = token.strip_prefix('v')?.trim_matches(['[', ']']);
+        digits.rsplit(':').next()?.parse().ok()
+    };
+    tokens.filter_map(register).max()
+}
+
+/// The kernel that an offset lies in: the last one that begins before it.
+fn kernel_at(code: &CodeObject, offset: u64) -> Option<&KernelCode> {
+    code.kernels.iter().filter(|kernel| kernel.entry <= offset).max_by_key(|kernel| kernel.entry)
 }

@@ -54,7 +54,11 @@ pub unsafe extern "C" fn hipGetDevice(device: *mut c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipDeviceSynchronize() -> c_int {
-    call(|simulator| if simulator.is_capturing() { Err(super::status::CAPTURE_UNSUPPORTED) } else { Ok(()) })
+    call(|simulator| {
+        simulator.refuse_while_capturing()?;
+        simulator.finish_all();
+        simulator.check_fault()
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -90,9 +90,21 @@ pub fn cos_turns(x: f32) -> f32 {
 
 /// The fraction above the floor, always below 1.
 pub fn fract(x: f32) -> f32 {
-    const BELOW_ONE: f32 = 1.0 - f32::EPSILON / 2.0;
-    let fraction = x - x.floor();
-    if fraction >= 1.0 { BELOW_ONE } else { fraction }
+    below_one(x - x.floor(), 1.0 - f32::EPSILON / 2.0)
+}
+
+/// A fraction that rounding made 1 is the largest number below it.
+pub fn below_one<T: PartialOrd + From<u8>>(fraction: T, largest: T) -> T {
+    if fraction >= T::from(1) { largest } else { fraction }
+}
+
+/// The larger number; a NaN only if both are; +0 above -0.
+pub fn max_num_f64(a: f64, b: f64) -> f64 {
+    if a > b || b.is_nan() || (a == b && a.is_sign_positive()) { a } else { b }
+}
+
+pub fn min_num_f64(a: f64, b: f64) -> f64 {
+    if a < b || b.is_nan() || (a == b && a.is_sign_negative()) { a } else { b }
 }
 
 /// `x * 2^exponent`, rounded once.
@@ -186,6 +198,8 @@ macro_rules! division_steps {
         }
 
         /// `v_div_fmas`: a multiply-add that undoes the scaling of one side. The estimate of the quotient says which.
+        /// AMD's text multiplies by 2^32 (f32) or 2^64 (f64) always; but the scaling was by 2^64 and 2^128, up or
+        /// down, and only undoing that gives correctly rounded quotients, which the test of division asks for.
         pub fn $fmas(a: $type, b: $type, c: $type, is_scaled: bool) -> $type {
             let result = a.mul_add(b, c);
             let is_large = (c.to_bits() >> $bits & $mask) > $mask / 2;

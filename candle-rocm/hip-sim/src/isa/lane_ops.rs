@@ -141,7 +141,7 @@ fn float16(name: &str) -> Option<LaneOp> {
         "v_ceil_f16" => half1(f32::ceil),
         "v_trunc_f16" => half1(f32::trunc),
         "v_rndne_f16" => half1(f32::round_ties_even),
-        "v_fract_f16" => half1(|a| (a - a.floor()).min(0.999_511_7)),
+        "v_fract_f16" => half1(|a| below_one(a - a.floor(), 0.999_511_7)),
         "v_ldexp_f16" => two(|a: f16, b: i16| f16::from_f64(ldexp(a.to_f64(), i32::from(b)))),
         "v_div_fixup_f16" => half3(div_fixup_f32),
         "v_frexp_mant_f16" => one(|a: f16| f16::from_f64(frexp(a.to_f64()).0)),

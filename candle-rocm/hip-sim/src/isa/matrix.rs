@@ -60,10 +60,22 @@ impl Operands {
         };
         Ok(Operands { d: line.vector_register(0)?, a: line.vector_register(1)?, b: line.vector_register(2)?, c })
     }
+
+    /// gfx11 writes rows of D before it has read all of A and B, of `num_words` registers each.
+    fn check_overlap(&self, generation: Generation, num_words: usize) -> Result<(), String> {
+        let overlaps = |first: usize| first < self.d + 8 && self.d < first + num_words;
+        match generation {
+            Generation::Gfx11 if overlaps(self.a) || overlaps(self.b) => {
+                Err("D in registers of A or B, which gfx11 reads while it writes D".to_string())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 fn floats(line: &mut Line, generation: Generation, decode: impl Decode<f32>) -> Result<Step, String> {
     let operands = Operands::new(line, Kind::F32)?;
+    operands.check_overlap(generation, num_words::<16>(generation))?;
     Ok(Box::new(move |wave, _| {
         check_all_active(wave)?;
         let a = tile::<16, f32>(wave, operands.a, decode, generation, "A")?;
@@ -104,6 +116,7 @@ fn integers<const BITS: usize>(
 ) -> Result<Step, String> {
     let clamp = line.take_flag("clamp");
     let operands = Operands::new(line, Kind::B32)?;
+    operands.check_overlap(generation, num_words::<BITS>(generation))?;
     Ok(Box::new(move |wave, _| {
         check_all_active(wave)?;
         let a = tile::<BITS, f32>(wave, operands.a, move |word: u32| decode_a(word) as f32, generation, "A")?;
@@ -137,6 +150,14 @@ fn check_all_active(wave: &Wave) -> Result<(), Box<Trap>> {
     Ok(())
 }
 
+/// Registers that hold A or B, of elements of `BITS` bits.
+fn num_words<const BITS: usize>(generation: Generation) -> usize {
+    match generation {
+        Generation::Gfx11 => SIZE * BITS / 32,
+        Generation::Gfx12 => SIZE * BITS / 64,
+    }
+}
+
 /// The elements of A or B, of `BITS` bits, from the registers at `first`.
 #[inline]
 fn tile<const BITS: usize, T: Copy + Default>(
@@ -148,11 +169,7 @@ fn tile<const BITS: usize, T: Copy + Default>(
 ) -> Result<Tile<T>, Box<Trap>> {
     let per_word = 32 / BITS;
     let mut tile = [[T::default(); SIZE]; SIZE];
-    let num_words = match generation {
-        Generation::Gfx11 => SIZE / per_word,
-        Generation::Gfx12 => SIZE / per_word / 2,
-    };
-    for word in 0..num_words {
+    for word in 0..num_words::<BITS>(generation) {
         let (lower, upper) = wave.vgprs[first + word].split_at(SIZE);
         if generation == Generation::Gfx11 && lower != upper {
             return Err(replication_fault(lower, upper, first + word, name));

@@ -487,9 +487,36 @@ fn unaligned_and_partial_accesses_of_memory() {
 }
 
 #[test]
-fn the_float_mode_of_the_descriptor_flushes_subnormals() {
-    let gpu = Gpu::new("gfx1151");
-    let rows: Rows = std::array::from_fn(|_| [0x0040_0000; 32]);
-    let [kept, flushed] = execute(&gpu, "v_add_f32 v10, 0, v1\n s_denorm_mode 0\n v_add_f32 v11, 0, v1", &rows);
-    assert_eq!((kept[0], flushed[0]), (0x0040_0000, 0));
+fn scalar_halves_have_constants_of_their_type() {
+    for target in ["gfx1151", "gfx1201"] {
+        let gpu = Gpu::new(target);
+        let body = "s_mov_b32 s4, 0x4200\n s_add_f16 s5, s4, 1.0\n s_mul_f16 s6, 0.5, s4\n v_mov_b32 v10, s5\n v_mov_b32 v11, s6";
+        let [sum, product] = execute(&gpu, body, &integer_rows());
+        assert_eq!([h(sum[0]).to_f32(), h(product[0]).to_f32()], [4.0, 1.5], "{target}");
+        let body = "s_cvt_f32_f16 s5, 2.0\n s_sub_f16 s6, s4, 0x4000\n v_mov_b32 v10, s5\n v_mov_b32 v11, s6";
+        let [wide, difference] = execute(&gpu, &format!("s_mov_b32 s4, 0x4200\n {body}"), &integer_rows());
+        assert_eq!([f(wide[0]), h(difference[0]).to_f32()], [2.0, 1.0], "{target}");
+    }
+}
+
+#[test]
+fn a_constant_of_a_pair_of_halves_is_the_lower_one() {
+    for target in ["gfx1151", "gfx1201"] {
+        let gpu = Gpu::new(target);
+        let rows: Rows = std::array::from_fn(|_| [0x4200_4000; 32]);
+        let body = "v_mov_b32 v3, 0\n v_dot2_f32_f16 v10, v1, 1.0, v3\n v_dot2_f32_bf16 v11, v1, 1.0, v3";
+        let [halves, bf16s] = execute(&gpu, body, &rows);
+        assert_eq!([f(halves[0]), f(bf16s[0])], [2.0, 2.0], "{target}: 0x4000 is 2 in both");
+    }
+}
+
+#[test]
+fn groups_of_eight_write_zero_where_the_source_is_inactive() {
+    for target in ["gfx1151", "gfx1201"] {
+        let gpu = Gpu::new(target);
+        let rows: Rows = std::array::from_fn(|_| [7; 32]);
+        let body = "v_mov_b32 v10, 9\n v_mov_b32 v11, 9\n s_mov_b32 exec_lo, 1\n v_mov_b32_dpp v10, v1 dpp8:[1,0,3,2,5,4,7,6]\n v_mov_b32_dpp v11, v1 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf";
+        let [eight, four] = execute(&gpu, body, &rows);
+        assert_eq!((eight[0], four[0], eight[1]), (0, 9, 9), "{target}");
+    }
 }

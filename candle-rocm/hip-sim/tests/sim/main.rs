@@ -6,4 +6,5 @@ mod faults;
 mod instructions;
 mod interface;
 mod kernels;
+mod shipped;
 mod support;

@@ -123,6 +123,26 @@ impl Gpu {
         unsafe { hipModuleLaunchKernel(function, x, y, z, block, 1, 1, lds, stream, pointers.as_mut_ptr(), extra) }
     }
 
+    /// Launches with the arguments as one buffer.
+    pub fn launch_bytes(&self, function: *mut c_void, grid: [u32; 3], block: u32, bytes: &[u8]) -> c_int {
+        let [x, y, z] = grid;
+        let tag = std::ptr::without_provenance_mut;
+        let mut size = bytes.len();
+        let arguments = bytes.as_ptr().cast_mut().cast();
+        let mut extra: [*mut c_void; 5] = [tag(1), arguments, tag(2), (&raw mut size).cast(), tag(3)];
+        let null = std::ptr::null_mut();
+        // SAFETY: the list names a buffer and its size, and has its end.
+        unsafe { hipModuleLaunchKernel(function, x, y, z, block, 1, 1, 0, null, null.cast(), extra.as_mut_ptr()) }
+    }
+
+    /// A number that the device counts.
+    pub fn counter(&self, name: &std::ffi::CStr) -> u64 {
+        let mut count = 0;
+        // SAFETY: the name ends with a zero byte, and `count` is valid for a write.
+        assert_eq!(unsafe { hipSimCounter(name.as_ptr(), &mut count) }, 0);
+        count
+    }
+
     /// Runs a kernel of a source file in `tests/kernels` to its end.
     pub fn run(&self, file: &str, kernel: &str, grid: [u32; 3], block: u32, lds: u32, arguments: &[Argument]) {
         let function = self.function(&compile(file, &self.target, &[]), kernel);
@@ -141,21 +161,33 @@ impl Gpu {
 
 /// Compiles a file of `tests/kernels` with these definitions; each result is made once in a process.
 pub fn compile(file: &str, target: &str, definitions: &[&str]) -> Vec<u8> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels").join(file);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels");
+    let definitions: Vec<String> = definitions.iter().map(|definition| format!("-D{definition}")).collect();
+    compile_in(&folder, file, target, &definitions.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Compiles a file of a folder.
+pub fn compile_in(folder: &Path, file: &str, target: &str, flags: &[&str]) -> Vec<u8> {
+    let source = folder.join(file);
     let mut arguments: Vec<String> =
         ["-x", "hip", "--offload-device-only", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-O3"]
             .map(String::from)
             .to_vec();
     arguments.push("-fuse-cuid=none".to_string());
     arguments.push(format!("--offload-arch={target}"));
-    arguments.extend(definitions.iter().map(|definition| format!("-D{definition}")));
+    arguments.extend(flags.iter().map(ToString::to_string));
     clang(&arguments, &source)
 }
 
 /// Assembles a kernel `test(input, output)` around instructions. They find in `v1` to `v4` four rows of 32 inputs, and leave
-/// in `v10` and `v11` (0 before) two rows of results; `v0` is the lane's offset in a row, `s[4:5]` are free.
+/// in `v10` and `v11` (0 before) two rows of results; `v31` is the thread, `v0` is the lane's offset in a row, scalars from `s4` on are free.
 pub fn assemble(instructions: &str, target: &str) -> Vec<u8> {
-    let source = format!(
+    assemble_with(instructions, target, &[])
+}
+
+/// As [`assemble`], with other text in places of what stands around the instructions.
+pub fn assemble_with(instructions: &str, target: &str, changes: &[(&str, &str)]) -> Vec<u8> {
+    let mut source = format!(
         r#"
 .amdgcn_target "amdgcn-amd-amdhsa--{target}"
 .text
@@ -164,6 +196,7 @@ pub fn assemble(instructions: &str, target: &str) -> Vec<u8> {
 .type test,@function
 test:
   s_load_b128 s[0:3], s[0:1], 0x0
+  v_mov_b32 v31, v0
   v_and_b32 v0, 31, v0
   v_lshlrev_b32 v0, 2, v0
   global_load_b32 v1, v0, s[0:1]
@@ -211,6 +244,10 @@ amdhsa.kernels:
 .end_amdgpu_metadata
 "#
     );
+    for (from, to) in changes {
+        assert!(source.contains(from), "{from}");
+        source = source.replace(from, to);
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("test.s");
     std::fs::write(&path, source).unwrap();
