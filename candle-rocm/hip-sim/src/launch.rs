@@ -7,6 +7,7 @@ use crate::lds::Lds;
 use crate::memory::{AddressSpace, Allocation};
 use crate::options::Options;
 use crate::program::Program;
+use crate::touched::{Recorder, Touched};
 use crate::workgroup::Launch;
 use rayon::ThreadPool;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -48,18 +49,19 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Runs all workgroups; returns what waves did.
+    /// Runs all workgroups; returns what waves did and, with the option `races`, what they touched.
     pub fn run(
         &self,
         program: &Program,
         memory: &mut AddressSpace,
         options: &Options,
         pool: &ThreadPool,
-    ) -> Result<Counts, Box<Fault>> {
+    ) -> Result<(Counts, Option<Touched>), Box<Fault>> {
         let kernarg = self.kernarg(memory.reserve(self.kernarg_bytes() as u64));
         let packet = self.packet(memory.reserve(PACKET_BYTES as u64), kernarg.base);
         let (kernarg_address, dispatch) = (kernarg.base, packet.base);
         let snapshot = memory.snapshot([kernarg, packet]);
+        let recorder = options.races.then(Recorder::default);
         let launch = Launch {
             program,
             kernel: &self.kernel,
@@ -69,8 +71,10 @@ impl Dispatch {
             memory: &snapshot,
             budget: options.budget,
             seed: options.seed,
+            recorder: recorder.as_ref(),
         };
-        self.run_workgroups(&launch, pool)
+        let counts = self.run_workgroups(&launch, pool)?;
+        Ok((counts, recorder.map(Recorder::into_touched)))
     }
 
     fn lds_size(&self) -> usize {

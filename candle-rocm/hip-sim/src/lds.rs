@@ -82,6 +82,18 @@ fn is_other(tag: Tag, me: Tag) -> bool {
     is_current(tag, me) && (tag ^ me) & WAVE != 0
 }
 
+/// Since the last barrier; epochs ascend, so that one comparison of whole tags says it.
+#[inline]
+fn is_since(tag: Tag, me: Tag) -> bool {
+    tag >= me >> EPOCH_SHIFT << EPOCH_SHIFT
+}
+
+/// Another wave's, or one of single bytes.
+#[inline]
+fn is_in_the_way(tag: Tag, me: Tag) -> bool {
+    is_since(tag, me) & ((tag ^ me) & (WAVE | SPLIT) != 0)
+}
+
 fn bytes_of(mask: u32) -> impl Iterator<Item = usize> {
     (0..4).filter(move |byte| mask >> byte & 1 == 1)
 }
@@ -177,26 +189,49 @@ impl Lds {
         Ok(())
     }
 
-    /// A word for each active lane; `None` where an access is unaligned, out of bounds, a race or of a word that waves
+    /// `N` words for each active lane; `None` where an access is unaligned, out of bounds, a race or of a word that waves
     /// share: reading lane by lane then does the rest.
     #[inline]
-    pub fn gather(&mut self, addresses: &Lanes, exec: u32, access: Access) -> Option<Lanes> {
+    pub fn gather<const N: usize>(&mut self, addresses: &Lanes, exec: u32, access: Access) -> Option<[Lanes; N]> {
         let me = self.tag(access);
-        let mut result = [0; NUM_LANES];
+        let mut result = [[0; NUM_LANES]; N];
         for lane in lanes_of(exec) {
             let at = addresses[lane] as usize;
-            let word = at / 4;
-            let bytes = self.bytes.get(at..at.checked_add(4)?)?;
-            let (writer, reader) = (self.writers.words[word], self.readers.words[word]);
-            let is_split =
-                (is_current(writer, me) && writer & SPLIT != 0) || (is_current(reader, me) && reader & SPLIT != 0);
-            if !at.is_multiple_of(4) || is_other(writer, me) || is_split {
+            let bytes = self.bytes.get(at..at.checked_add(4 * N)?)?;
+            let writers = self.writers.words.get(at / 4..at / 4 + N)?;
+            let readers = self.readers.words.get_mut(at / 4..at / 4 + N)?;
+            let is_split = |tag: Tag| is_since(tag, me) && tag & SPLIT != 0;
+            let is_hard = |word: usize| is_in_the_way(writers[word], me) | is_split(readers[word]);
+            if !at.is_multiple_of(4) || (0..N).fold(false, |any, word| any | is_hard(word)) {
                 return None;
             }
-            result[lane] = u32::from_le_bytes(bytes.try_into().expect("4 bytes"));
-            self.readers.words[word] = join_read(reader, me);
+            for word in 0..N {
+                result[word][lane] = u32::from_le_bytes(bytes[4 * word..][..4].try_into().expect("4 bytes"));
+                readers[word] = join_read(readers[word], me);
+            }
         }
         Some(result)
+    }
+
+    /// Writes `N` words of one lane where that is simple; `false` where word by word has to see.
+    #[inline]
+    pub fn scatter<const N: usize>(&mut self, address: u32, values: [u32; N], access: Access) -> bool {
+        let (at, me) = (address as usize, self.tag(access));
+        let places = (
+            self.bytes.get_mut(at..at + 4 * N),
+            self.writers.words.get_mut(at / 4..at / 4 + N),
+            self.readers.words.get(at / 4..at / 4 + N),
+        );
+        let (Some(bytes), Some(writers), Some(readers)) = places else { return false };
+        let is_hard = |word: usize| is_in_the_way(writers[word], me) | is_in_the_way(readers[word], me);
+        if !at.is_multiple_of(4) || (0..N).fold(false, |any, word| any | is_hard(word)) {
+            return false;
+        }
+        for word in 0..N {
+            bytes[4 * word..][..4].copy_from_slice(&values[word].to_le_bytes());
+            writers[word] = me;
+        }
+        true
     }
 
     /// Writes the low `LEN` bytes (1, 2 or 4) of a value.
@@ -336,7 +371,8 @@ mod tests {
         assert_eq!(lds.load::<2>(0, by(0), 0), Ok(1), "each reads its own");
         assert_eq!(lds.load::<2>(2, by(1), 0), Ok(2));
         assert!(lds.load::<4>(0, by(0), 0).is_err(), "one half is the other wave's");
-        assert!(lds.gather(&[0; NUM_LANES], 1, by(0)).is_none());
+        assert!(lds.gather::<1>(&[0; NUM_LANES], 1, by(0)).is_none());
+        assert!(!lds.scatter(0, [7], by(0)));
     }
 
     #[test]

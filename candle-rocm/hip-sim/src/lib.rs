@@ -20,5 +20,6 @@ mod program;
 mod simulator;
 mod streams;
 mod target;
+mod touched;
 mod wave;
 mod workgroup;

@@ -5,7 +5,9 @@ use crate::disassembler::Disassembler;
 use crate::fault::Trap;
 use crate::isa::{Context, Step, translate};
 use crate::memory::{AddressSpace, Allocation};
-use crate::target::Target;
+use crate::options::Options;
+use crate::target::{Generation, Target};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 /// An instruction's place and text, for messages.
@@ -39,7 +41,8 @@ pub enum LoadError {
 
 impl Program {
     /// Reads, disassembles and translates a code object, and places it in device memory.
-    pub fn load(bytes: &[u8], target: &'static Target, memory: &mut AddressSpace) -> Result<Program, LoadError> {
+    pub fn load(bytes: &[u8], options: &Options, memory: &mut AddressSpace) -> Result<Program, LoadError> {
+        let target = options.gpu.ok_or_else(|| LoadError::Invalid("there is no device".to_string()))?;
         let code = CodeObject::parse(bytes).map_err(LoadError::Invalid)?;
         if !target.runs(code.metadata.target_name()) {
             return Err(LoadError::OtherTarget(format!(
@@ -51,7 +54,7 @@ impl Program {
         let sources = disassemble(&code).map_err(LoadError::Unsupported)?;
         let index_at: HashMap<u64, u32> = (0..).zip(&sources).map(|(i, source)| (source.offset, i)).collect();
         check_kernels(&code, &sources, &index_at).map_err(LoadError::Invalid)?;
-        let steps = translate_all(&code, &sources, &index_at, target).map_err(LoadError::Unsupported)?;
+        let steps = translate_all(&code, &sources, &index_at, options).map_err(LoadError::Unsupported)?;
         let base = memory.reserve(code.size());
         memory.insert(Allocation::with_contents(base, &code.image_at(base)));
         let kernels = code.kernels.into_iter().map(|kernel| (kernel.metadata.name.clone(), kernel)).collect();
@@ -88,19 +91,20 @@ fn translate_all(
     code: &CodeObject,
     sources: &[Source],
     index_at: &HashMap<u64, u32>,
-    target: &Target,
+    options: &Options,
 ) -> Result<Vec<Step>, String> {
+    let generation = options.gpu.map_or(Generation::Gfx11, |target| target.generation);
     let mut steps = Vec::new();
     let mut unsupported = BTreeSet::new();
     for (i, source) in sources.iter().enumerate() {
         let next_offset = sources.get(i + 1).map_or(code.text.end, |next| next.offset);
-        let context = Context { generation: target.generation, next_offset, index_at };
+        let context = Context { generation, next_offset, index_at };
         let translated = match source.text.strip_prefix(NO_INSTRUCTION) {
             Some(_) if code.is_inside_function(source.offset, sources) => {
                 Err("no instruction that LLVM 19 knows".to_string())
             }
             Some(bytes) => Ok(no_instruction(bytes)),
-            None => translate(&source.text, &context),
+            None => translate(&with_mistake(&source.text, options), &context),
         };
         match translated {
             Ok(step) => steps.push(step),
@@ -115,6 +119,20 @@ fn translate_all(
     }
     let list: Vec<String> = unsupported.into_iter().collect();
     Err(format!("{} instructions are not supported by hip-sim:\n  {}", list.len(), list.join("\n  ")))
+}
+
+/// The text of an instruction, or of the one that the option `mistake` takes it for.
+fn with_mistake<'a>(text: &'a str, options: &Options) -> Cow<'a, str> {
+    match &options.mistake {
+        Some((from, to)) if is_mnemonic(text, from) => Cow::Owned(text.replacen(from, to, 1)),
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// Whether a text begins with this mnemonic, in any of its encodings.
+fn is_mnemonic(text: &str, mnemonic: &str) -> bool {
+    let name = text.split_whitespace().next().unwrap_or_default();
+    name.strip_prefix(mnemonic).is_some_and(|rest| ["", "_e32", "_e64", "_dpp", "_e64_dpp"].contains(&rest))
 }
 
 fn no_instruction(bytes: &str) -> Step {

@@ -6,7 +6,7 @@ use crate::launch::{Counts, Dispatch};
 use crate::memory::AddressSpace;
 use crate::options::Options;
 use crate::program::Program;
-use crate::streams::{Capture, Clock, Event, Stream};
+use crate::streams::{Capture, Clock, Done, Event, Stream};
 use crate::target::Target;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::collections::HashMap;
@@ -57,6 +57,10 @@ pub struct Simulator {
     pub bytes_copied: u64,
     pub num_mallocs: u64,
     pub num_launches: u64,
+    /// Works that have run and that later ones may still meet.
+    pub done: Vec<Done>,
+    /// Whether a launch never ends, as the option `hang` asks.
+    pub is_hung: bool,
     /// Works that were submitted.
     pub num_works: u32,
     /// State of what decides when lazy work is done.
@@ -87,6 +91,8 @@ impl Simulator {
             counts: Counts::default(),
             num_copies: 0,
             bytes_copied: 0,
+            done: Vec::new(),
+            is_hung: false,
             num_works: 0,
             choices: options.lazy.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             num_mallocs: 0,

@@ -2,6 +2,7 @@
 //! captures. A clock says how far each stream must be: that is all that events, waits and synchronisation pass on.
 
 use crate::simulator::{Graph, Handle, Work};
+use crate::touched::Touched;
 use std::collections::{HashMap, VecDeque};
 
 /// For each stream the number of its works that come before. Streams that are not named count as 0.
@@ -39,6 +40,16 @@ pub struct Pending {
     pub clock: Clock,
     /// What a copy found in host memory when it was submitted.
     pub staged: Option<Vec<u8>>,
+}
+
+/// Work that has run, with what it touched.
+pub struct Done {
+    pub stream: Handle,
+    /// Its place in the stream.
+    pub position: u64,
+    /// What it is, for a message.
+    pub name: String,
+    pub touched: Touched,
 }
 
 /// A stream. Work on it is pending or done, in order.

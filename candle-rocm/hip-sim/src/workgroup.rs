@@ -12,6 +12,7 @@ use crate::lds::Lds;
 use crate::memory::Snapshot;
 use crate::program::Program;
 use crate::target::Generation;
+use crate::touched::Recorder;
 use crate::wave::{Flow, NUM_LANES, Wave};
 use std::collections::HashMap;
 
@@ -22,9 +23,18 @@ pub struct Workgroup<'a> {
     /// Device address of the code object.
     pub code_base: u64,
     index_at: &'a HashMap<u64, u32>,
+    recorder: Option<&'a Recorder>,
 }
 
 impl Workgroup<'_> {
+    /// Says what the active lanes touch of device memory, where somebody wants to know.
+    #[inline]
+    pub fn note(&self, addresses: &[u64; NUM_LANES], exec: u32, len: u64, is_write: bool) {
+        if let Some(recorder) = self.recorder {
+            recorder.add(addresses, exec, len, is_write);
+        }
+    }
+
     /// To the instruction at a device address.
     pub fn jump_to(&self, address: u64) -> Outcome {
         match self.index_at.get(&address.wrapping_sub(self.code_base)) {
@@ -48,6 +58,8 @@ pub struct Launch<'a> {
     pub budget: u64,
     /// Decides in which order waves run between barriers.
     pub seed: u64,
+    /// Where to say what is touched.
+    pub recorder: Option<&'a Recorder>,
 }
 
 impl Launch<'_> {
@@ -59,7 +71,13 @@ impl Launch<'_> {
     pub fn run(&self, id: [u32; 3], lds: &mut Lds) -> Result<Counts, Box<Fault>> {
         lds.reset();
         let program = self.program;
-        let mut group = Workgroup { lds, memory: self.memory, code_base: program.base, index_at: &program.index_at };
+        let mut group = Workgroup {
+            lds,
+            memory: self.memory,
+            code_base: program.base,
+            index_at: &program.index_at,
+            recorder: self.recorder,
+        };
         let num_waves = self.num_threads().div_ceil(NUM_LANES as u32);
         let mut waves: Vec<Wave> = (0..num_waves).map(|index| self.wave(index, id)).collect();
         let mut states = vec![Flow::Next; waves.len()];

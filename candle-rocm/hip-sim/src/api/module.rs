@@ -65,7 +65,7 @@ unsafe fn code_object_at<'a>(image: *const u8) -> Option<&'a [u8]> {
 }
 
 fn load(simulator: &mut Simulator, bytes: &[u8]) -> Result<usize, Status> {
-    let program = Program::load(bytes, simulator.target, &mut simulator.memory).map_err(|error| {
+    let program = Program::load(bytes, &simulator.options, &mut simulator.memory).map_err(|error| {
         let (status, message) = match error {
             LoadError::Invalid(message) => (INVALID_IMAGE, message),
             LoadError::OtherTarget(message) => (NO_BINARY_FOR_GPU, message),

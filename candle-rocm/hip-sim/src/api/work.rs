@@ -5,7 +5,8 @@ use super::report;
 use super::status::{INVALID_HANDLE, INVALID_VALUE, LAUNCH_FAILURE, NOT_READY, Outcome, Status};
 use crate::memory::AddressSpace;
 use crate::simulator::{Handle, Simulator, Work};
-use crate::streams::{Clock, Pending};
+use crate::streams::{Clock, Done, Pending};
+use crate::touched::Touched;
 
 impl Simulator {
     /// The stream whose capture records what is sent to this one; `None` where work runs.
@@ -56,6 +57,10 @@ impl Simulator {
     pub fn finish(&mut self, clock: &Clock) {
         for (stream, position) in clock.iter() {
             self.run_until(stream, position);
+            // Who waits for a launch that never ends waits for ever, and so do all others: the device is one.
+            while self.is_hung && self.streams.get(&stream).is_some_and(|stream| stream.num_done < position) {
+                std::thread::park();
+            }
         }
         self.host_clock.join(clock);
     }
@@ -86,7 +91,7 @@ impl Simulator {
         let mut waiting: Vec<Handle> =
             self.streams.iter().filter(|(_, stream)| !stream.pending.is_empty()).map(|(handle, _)| *handle).collect();
         waiting.sort_unstable();
-        if choice % 2 == 0 && !waiting.is_empty() {
+        if choice.is_multiple_of(2) && !waiting.is_empty() {
             let stream = waiting[(choice >> 8) as usize % waiting.len()];
             let position = self.streams[&stream].num_done + 1;
             self.run_until(stream, position);
@@ -109,6 +114,12 @@ impl Simulator {
                 return;
             }
             let Some(pending) = target.pending.pop_front() else { return };
+            if matches!(pending.work, Work::Launch { .. }) && self.num_launches + 1 == self.options.hang {
+                self.is_hung = true;
+            }
+            if self.is_hung {
+                return target.pending.push_front(pending);
+            }
             target.num_done += 1;
             for (other, before) in pending.clock.iter().filter(|(other, _)| *other != stream) {
                 self.run_until(other, before);
@@ -121,6 +132,7 @@ impl Simulator {
     }
 
     fn execute(&mut self, stream: Handle, pending: &Pending) {
+        let mut touched = self.options.races.then(Touched::default);
         let outcome = match &pending.work {
             Work::Launch { program, dispatch } => {
                 self.num_launches += 1;
@@ -129,7 +141,10 @@ impl Simulator {
                     return;
                 }
                 match dispatch.run(program, &mut self.memory, &self.options, &self.pool) {
-                    Ok(counts) => self.counts += counts,
+                    Ok((counts, of_launch)) => {
+                        self.counts += counts;
+                        touched = of_launch;
+                    }
                     // As on hardware, a launch succeeds, and the fault is what the next calls meet.
                     Err(fault) => self.fail(fault.to_string()),
                 }
@@ -139,8 +154,50 @@ impl Simulator {
             Work::Fill { to, byte, len } => self.fill(*to, *byte, *len),
         };
         if outcome.is_err() {
-            self.fail(format!("work {} of stream {stream:#x} reaches memory that has been freed", pending.number));
+            self.fail(format!("{} reaches memory that has been freed", name_of(stream, pending)));
+        } else if let Some(touched) = touched {
+            self.look_for_race(stream, pending, touched);
         }
+    }
+
+    /// What a work touches must not meet what another touched that does not come before it.
+    fn look_for_race(&mut self, stream: Handle, pending: &Pending, mut touched: Touched) {
+        let mut add = |address: u64, len: usize, is_write| {
+            if AddressSpace::is_device_address(address) {
+                touched.add(address, len as u64, is_write);
+            }
+        };
+        match pending.work {
+            Work::Copy { to, from, len } => {
+                add(from, len, false);
+                add(to, len, true);
+            }
+            Work::Fill { to, len, .. } => add(to, len, true),
+            Work::Launch { .. } => {}
+        }
+        let verb = |is_write| if is_write { "writes" } else { "reads" };
+        let unordered = self.done.iter().filter(|done| pending.clock.get(done.stream) < done.position);
+        let mut races = unordered.filter_map(|done| Some((done, touched.meets(&done.touched)?)));
+        let message = races.next().map(|(done, meeting)| {
+            format!(
+                "{} {} memory at {:#x}, which {} {}, and nothing puts the two in order: an event or a wait is missing",
+                name_of(stream, pending),
+                verb(meeting.first_writes),
+                meeting.address,
+                done.name,
+                verb(meeting.second_writes)
+            )
+        });
+        if let Some(message) = message {
+            return self.fail(message);
+        }
+        // What the host has waited for comes before all that it submits; what is pending was submitted earlier.
+        if self.streams.values().all(|stream| stream.pending.is_empty()) {
+            let known = &self.host_clock;
+            self.done.retain(|done| known.get(done.stream) < done.position);
+        }
+        let position = pending.clock.get(stream);
+        self.done.push(Done { stream, position, name: name_of(stream, pending), touched });
     }
 
     fn fill(&mut self, to: u64, byte: u8, len: usize) -> Outcome {
@@ -159,6 +216,10 @@ impl Simulator {
     /// Copies between any two of device memory and host memory.
     fn copy(&mut self, stream: Handle, pending: &Pending, to: u64, from: u64, len: usize) -> Outcome {
         self.num_copies += 1;
+        if self.num_copies == self.options.fail_copy {
+            self.fail(format!("copy {} failed as the option fail_copy asks", self.num_copies));
+            return Ok(());
+        }
         self.bytes_copied += len as u64;
         let mut bytes = vec![0; len];
         if AddressSpace::is_device_address(from) {
@@ -170,9 +231,9 @@ impl Simulator {
         }
         if pending.staged.as_ref().is_some_and(|staged| *staged != bytes) {
             self.fail(format!(
-                "the copy of {len} bytes from host address {from:#x} to {to:#x} on stream {stream:#x} (work {}) ran after the host \
-                 had changed them: a staging buffer was used again before its copy was done",
-                pending.number
+                "{} from host address {from:#x} to {to:#x} ran after the host had changed what is there: a staging buffer was used \
+                 again before its copy was done",
+                name_of(stream, pending)
             ));
             return Ok(());
         }
@@ -185,6 +246,16 @@ impl Simulator {
         }
         Ok(())
     }
+}
+
+/// A work as messages name it.
+fn name_of(stream: Handle, pending: &Pending) -> String {
+    let what = match &pending.work {
+        Work::Launch { dispatch, .. } => format!("launch of '{}'", dispatch.kernel.metadata.name),
+        Work::Copy { len, .. } => format!("copy of {len} bytes"),
+        Work::Fill { len, .. } => format!("fill of {len} bytes"),
+    };
+    format!("work {} (the {what} on stream {stream:#x})", pending.number)
 }
 
 /// What a copy from host memory finds there when it is submitted.

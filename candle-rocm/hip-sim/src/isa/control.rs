@@ -41,7 +41,6 @@ pub fn build(line: &mut Line, context: &Context<'_>) -> Result<Option<Step>, Str
             Box::new(move |wave, group| group.jump_to(target.get64(wave)))
         }
         "s_swappc_b64" => call(line, context)?,
-        "s_call_b64" => return Err("direct calls".to_string()),
         "s_round_mode" => expect_mode(line, &["0x0", "0"])?,
         "s_denorm_mode" => denorm_mode(line)?,
         "s_setreg_imm32_b32" | "s_setreg_b32" => set_register(line)?,

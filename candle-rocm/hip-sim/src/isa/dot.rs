@@ -17,7 +17,7 @@ pub fn build(line: &mut Line, _: &Context<'_>) -> Result<Option<Step>, String> {
     let target = line.vector_register(0)?;
     let mut sources = Vec::new();
     for (i, kind) in op.sources.iter().enumerate() {
-        // `v_dot2acc` and `v_dot2c` add to their target.
+        // `v_dot2acc` adds to its target.
         let operand = line.operand(if i + 1 < line.operands.len() { i + 1 } else { 0 })?;
         sources.push(Source::new(operand, *kind)?);
     }
@@ -57,8 +57,8 @@ pub fn lookup(line: &mut Line) -> Option<LaneOp> {
             let clamp = line.take_flag("clamp");
             integer(move |a, b, c| saturate_u32(dot_sum(a, b, 4, false, false) + i64::from(c), clamp))
         }
-        "v_dot2_f32_f16" | "v_dot2acc_f32_f16" | "v_dot2c_f32_f16" => float(Kind::F16, half_to_f32),
-        "v_dot2_f32_bf16" | "v_dot2acc_f32_bf16" => float(Kind::PairBf16, |bits| f32::from_bits(u32::from(bits) << 16)),
+        "v_dot2_f32_f16" | "v_dot2acc_f32_f16" => float(Kind::F16, half_to_f32),
+        "v_dot2_f32_bf16" => float(Kind::PairBf16, |bits| f32::from_bits(u32::from(bits) << 16)),
         _ => return None,
     })
 }

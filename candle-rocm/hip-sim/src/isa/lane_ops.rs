@@ -61,9 +61,7 @@ fn float32(name: &str) -> Option<LaneOp> {
         "v_sub_f32" => two(|a: f32, b: f32| a - b),
         "v_subrev_f32" => two(|a: f32, b: f32| b - a),
         "v_mul_f32" => two(|a: f32, b: f32| a * b),
-        "v_mul_dx9_zero_f32" | "v_mul_legacy_f32" => {
-            two(|a: f32, b: f32| if a == 0.0 || b == 0.0 { 0.0 } else { a * b })
-        }
+        "v_mul_dx9_zero_f32" => two(|a: f32, b: f32| if a == 0.0 || b == 0.0 { 0.0 } else { a * b }),
         "v_fma_f32" | "v_fmac_f32" | "v_fmaak_f32" | "v_fmamk_f32" => three(f32::mul_add),
         "v_max_f32" | "v_max_num_f32" => two(max_num),
         "v_min_f32" | "v_min_num_f32" => two(min_num),
@@ -81,16 +79,12 @@ fn float32(name: &str) -> Option<LaneOp> {
         "v_sqrt_f32" => one(square_root),
         "v_exp_f32" => one(exp2),
         "v_log_f32" => one(log2),
-        "v_sin_f32" => one(sin_turns),
-        "v_cos_f32" => one(cos_turns),
         "v_floor_f32" => one(f32::floor),
         "v_ceil_f32" => one(f32::ceil),
         "v_trunc_f32" => one(f32::trunc),
         "v_rndne_f32" => one(f32::round_ties_even),
         "v_fract_f32" => one(fract),
         "v_ldexp_f32" => two(|a: f32, b: i32| ldexp(f64::from(a), b) as f32),
-        "v_frexp_mant_f32" => one(|a: f32| frexp(f64::from(a)).0 as f32),
-        "v_frexp_exp_i32_f32" => one(|a: f32| frexp(f64::from(a)).1),
         "v_div_fixup_f32" => three(div_fixup_f32),
         _ => return None,
     })
@@ -135,17 +129,12 @@ fn float16(name: &str) -> Option<LaneOp> {
         "v_sqrt_f16" => half1(f32::sqrt),
         "v_exp_f16" => one(|a: f16| f16::from_f64(a.to_f64().exp2())),
         "v_log_f16" => one(|a: f16| f16::from_f64(a.to_f64().log2())),
-        "v_sin_f16" => half1(sin_turns),
-        "v_cos_f16" => half1(cos_turns),
         "v_floor_f16" => half1(f32::floor),
         "v_ceil_f16" => half1(f32::ceil),
         "v_trunc_f16" => half1(f32::trunc),
         "v_rndne_f16" => half1(f32::round_ties_even),
         "v_fract_f16" => half1(|a| below_one(a - a.floor(), 0.999_511_7)),
-        "v_ldexp_f16" => two(|a: f16, b: i16| f16::from_f64(ldexp(a.to_f64(), i32::from(b)))),
         "v_div_fixup_f16" => half3(div_fixup_f32),
-        "v_frexp_mant_f16" => one(|a: f16| f16::from_f64(frexp(a.to_f64()).0)),
-        "v_frexp_exp_i16_f16" => one(|a: f16| frexp(a.to_f64()).1 as i16),
         _ => return None,
     })
 }
@@ -167,8 +156,8 @@ fn conversion(name: &str) -> Option<LaneOp> {
         "v_cvt_f32_u32" => one(|a: u32| a as f32),
         "v_cvt_i32_f32" => one(|a: f32| a as i32),
         "v_cvt_u32_f32" => one(|a: f32| a as u32),
-        "v_cvt_nearest_i32_f32" | "v_cvt_rpi_i32_f32" => one(|a: f32| (a + 0.5).floor() as i32),
-        "v_cvt_floor_i32_f32" | "v_cvt_flr_i32_f32" => one(|a: f32| a.floor() as i32),
+        "v_cvt_nearest_i32_f32" => one(|a: f32| (a + 0.5).floor() as i32),
+        "v_cvt_floor_i32_f32" => one(|a: f32| a.floor() as i32),
         "v_cvt_f32_ubyte0" => one(|a: u32| (a & 0xFF) as f32),
         "v_cvt_f32_ubyte1" => one(|a: u32| (a >> 8 & 0xFF) as f32),
         "v_cvt_f32_ubyte2" => one(|a: u32| (a >> 16 & 0xFF) as f32),
@@ -179,9 +168,7 @@ fn conversion(name: &str) -> Option<LaneOp> {
         "v_cvt_i16_f16" => one(|a: f16| a.to_f32() as i16),
         "v_cvt_i32_i16" => one(<i32 as From<i16>>::from),
         "v_cvt_u32_u16" => one(<u32 as From<u16>>::from),
-        "v_cvt_pk_rtz_f16_f32" | "v_cvt_pkrtz_f16_f32" => {
-            two(|a: f32, b: f32| pack(to_f16_towards_zero(a), to_f16_towards_zero(b)))
-        }
+        "v_cvt_pk_rtz_f16_f32" => two(|a: f32, b: f32| pack(to_f16_towards_zero(a), to_f16_towards_zero(b))),
         "v_cvt_pk_i16_f32" => two(|a: f32, b: f32| pack(saturate_i16(a), saturate_i16(b))),
         "v_cvt_pk_u16_f32" => two(|a: f32, b: f32| pack(u32::from(a as u16), u32::from(b as u16))),
         "v_cvt_pk_i16_i32" => two(|a: i32, b: i32| {
@@ -213,9 +200,9 @@ fn bits(name: &str) -> Option<LaneOp> {
         "v_mov_b32" => one(|a: u32| a),
         "v_not_b32" => one(|a: u32| !a),
         "v_bfrev_b32" => one(u32::reverse_bits),
-        "v_clz_i32_u32" | "v_ffbh_u32" => one(|a: u32| if a == 0 { u32::MAX } else { a.leading_zeros() }),
-        "v_ctz_i32_b32" | "v_ffbl_b32" => one(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() }),
-        "v_cls_i32" | "v_ffbh_i32" => one(count_sign_bits),
+        "v_clz_i32_u32" => one(|a: u32| if a == 0 { u32::MAX } else { a.leading_zeros() }),
+        "v_ctz_i32_b32" => one(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() }),
+        "v_cls_i32" => one(count_sign_bits),
         "v_and_b32" => two(|a: u32, b: u32| a & b),
         "v_or_b32" => two(|a: u32, b: u32| a | b),
         "v_xor_b32" => two(|a: u32, b: u32| a ^ b),
@@ -334,7 +321,6 @@ fn integer16(name: &str) -> Option<LaneOp> {
         "v_or_b16" => two(|a: u16, b: u16| a | b),
         "v_xor_b16" => two(|a: u16, b: u16| a ^ b),
         "v_not_b16" => one(|a: u16| !a),
-        "v_mov_b16" => one(|a: u16| a),
         "v_max_u16" => two(<u16 as Ord>::max),
         "v_min_u16" => two(<u16 as Ord>::min),
         "v_max_i16" => two(<i16 as Ord>::max),

@@ -81,6 +81,9 @@ fn write(
 ) -> Result<(), Box<Trap>> {
     match transfer {
         Transfer::Words(count) => {
+            if scatter(wave, group, address, source, count, access, lane) {
+                return Ok(());
+            }
             for word in 0..count {
                 let value = wave.vgprs[source + word][lane];
                 group.lds.store::<4>(address.wrapping_add(4 * word as u32), value, access, lane)?;
@@ -97,6 +100,26 @@ fn write(
     }
 }
 
+/// All words of a lane at once; `false` where that is not possible.
+#[inline]
+fn scatter(
+    wave: &Wave,
+    group: &mut Workgroup<'_>,
+    address: u32,
+    source: usize,
+    count: usize,
+    access: Access,
+    lane: usize,
+) -> bool {
+    let word = |word: usize| wave.vgprs[source + word][lane];
+    match count {
+        1 => group.lds.scatter(address, [word(0)], access),
+        2 => group.lds.scatter(address, [word(0), word(1)], access),
+        4 => group.lds.scatter(address, [word(0), word(1), word(2), word(3)], access),
+        _ => false,
+    }
+}
+
 /// Words for all active lanes at once. `false` where that is not possible; lane by lane then says why.
 fn read_words(
     wave: &mut Wave,
@@ -107,20 +130,36 @@ fn read_words(
     transfer: Transfer,
     access: Access,
 ) -> bool {
-    let Transfer::Words(count) = transfer else { return false };
+    match transfer {
+        Transfer::Words(1) => gather::<1>(wave, group, addresses, offset, target, access),
+        Transfer::Words(2) => gather::<2>(wave, group, addresses, offset, target, access),
+        Transfer::Words(3) => gather::<3>(wave, group, addresses, offset, target, access),
+        Transfer::Words(4) => gather::<4>(wave, group, addresses, offset, target, access),
+        _ => false,
+    }
+}
+
+fn gather<const N: usize>(
+    wave: &mut Wave,
+    group: &mut Workgroup<'_>,
+    addresses: &Lanes,
+    offset: u32,
+    target: usize,
+    access: Access,
+) -> bool {
     let exec = wave.exec();
     let first = exec.trailing_zeros() as usize % NUM_LANES;
     // All lanes often read the same address: then one does.
     let differing = (0..NUM_LANES)
         .fold(0, |all, lane| all | ((addresses[lane] ^ addresses[first]) & 0u32.wrapping_sub(exec >> lane & 1)));
     let readers = if differing == 0 { exec & (1 << first) } else { exec };
-    for word in 0..count as u32 {
-        let places = addresses.map(|address| address.wrapping_add(offset + 4 * word));
-        let Some(mut values) = group.lds.gather(&places, readers, access) else { return false };
+    let places = addresses.map(|address| address.wrapping_add(offset));
+    let Some(mut values) = group.lds.gather::<N>(&places, readers, access) else { return false };
+    for (word, lanes) in values.iter_mut().enumerate() {
         if differing == 0 {
-            values = [values[first]; NUM_LANES];
+            *lanes = [lanes[first]; NUM_LANES];
         }
-        wave.write_masked(target + word as usize, &values, exec);
+        wave.write_masked(target + word, lanes, exec);
     }
     true
 }

@@ -32,10 +32,6 @@ pub fn build(line: &mut Line, context: &Context<'_>) -> Result<Option<Step>, Str
             let (signed, unsigned) = (|word: u32| i32::from(word as i8), |word: u32| i32::from(word as u8));
             integers_by_sign::<8>(line, generation, signed, unsigned).map(Some)
         }
-        "v_wmma_i32_16x16x16_iu4" => {
-            let (signed, unsigned) = (|word: u32| (word << 28) as i32 >> 28, |word: u32| (word & 15) as i32);
-            integers_by_sign::<4>(line, generation, signed, unsigned).map(Some)
-        }
         _ => Ok(None),
     }
 }

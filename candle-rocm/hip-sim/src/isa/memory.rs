@@ -223,6 +223,7 @@ fn allocation_of<'a>(
     len: u64,
     lane: usize,
 ) -> Result<&'a Allocation, Box<Trap>> {
+    group.note(&[address; NUM_LANES], 1, len, verb != "reads");
     match group.memory.find(address, len, &mut wave.last_allocation) {
         Some(allocation) => Ok(allocation),
         None => Err(group.memory.describe_miss(verb, address, len, Some(lane))),
@@ -236,6 +237,7 @@ fn load_words<const N: usize>(wave: &mut Wave, group: &Workgroup<'_>, address: &
     }
     wave.counts.bytes_read += u64::from(exec.count_ones()) * 4 * N as u64;
     let addresses = address.lanes(wave);
+    group.note(&addresses, exec, 4 * N as u64, false);
     let mut words = [[0; NUM_LANES]; N];
     match common_allocation(wave, group, &addresses, 4 * N as u64) {
         Some(common) => words = common.allocation.gather(&common.offsets),
@@ -262,6 +264,7 @@ fn load_parts(wave: &mut Wave, group: &Workgroup<'_>, address: &Address, target:
     let addresses = address.lanes(wave);
     let len = transfer.num_bytes() as u64;
     wave.counts.bytes_read += u64::from(exec.count_ones()) * len;
+    group.note(&addresses, exec, len, false);
     let mut merged = [0; NUM_LANES];
     match common_allocation(wave, group, &addresses, len) {
         Some(common) => [merged] = common.allocation.gather(&common.offsets),
@@ -390,6 +393,7 @@ fn store_words(wave: &mut Wave, group: &Workgroup<'_>, address: &Address, source
     let addresses = address.lanes(wave);
     let len = 4 * count as u64;
     wave.counts.bytes_written += u64::from(exec.count_ones()) * len;
+    group.note(&addresses, exec, len, true);
     let common = common_allocation(wave, group, &addresses, len);
     for lane in lanes_of(exec) {
         let allocation = match &common {
@@ -417,6 +421,7 @@ fn store_parts(
     let addresses = address.lanes(wave);
     let len = transfer.num_bytes() as u64;
     wave.counts.bytes_written += u64::from(exec.count_ones()) * len;
+    group.note(&addresses, exec, len, true);
     let common = common_allocation(wave, group, &addresses, len);
     let mut lane = 0;
     while lane < NUM_LANES {

@@ -167,10 +167,10 @@ fn bitwise(line: &mut Line) -> Result<Option<Step>, String> {
         "s_bcnt1_i32_b32" => one(line, |a: u32, scc| nonzero(a.count_ones(), scc)),
         "s_bcnt1_i32_b64" => one(line, |a: u64, scc| nonzero(a.count_ones(), scc)),
         "s_bcnt0_i32_b32" => one(line, |a: u32, scc| nonzero(a.count_zeros(), scc)),
-        "s_ctz_i32_b32" | "s_ff1_i32_b32" => one(line, |a: u32, _| if a == 0 { u32::MAX } else { a.trailing_zeros() }),
-        "s_ctz_i32_b64" | "s_ff1_i32_b64" => one(line, |a: u64, _| if a == 0 { u32::MAX } else { a.trailing_zeros() }),
-        "s_clz_i32_u32" | "s_flbit_i32_b32" => one(line, |a: u32, _| if a == 0 { u32::MAX } else { a.leading_zeros() }),
-        "s_clz_i32_u64" | "s_flbit_i32_b64" => one(line, |a: u64, _| if a == 0 { u32::MAX } else { a.leading_zeros() }),
+        "s_ctz_i32_b32" => one(line, |a: u32, _| if a == 0 { u32::MAX } else { a.trailing_zeros() }),
+        "s_ctz_i32_b64" => one(line, |a: u64, _| if a == 0 { u32::MAX } else { a.trailing_zeros() }),
+        "s_clz_i32_u32" => one(line, |a: u32, _| if a == 0 { u32::MAX } else { a.leading_zeros() }),
+        "s_clz_i32_u64" => one(line, |a: u64, _| if a == 0 { u32::MAX } else { a.leading_zeros() }),
         "s_cls_i32" => one(line, |a: i32, _| count_sign_bits(a)),
         "s_lshl_b32" => two_nonzero(line, |a: u32, b: u32| a << (b & 31)),
         "s_lshl_b64" => two_nonzero(line, |a: u64, b: u32| a << (b & 63)),
@@ -392,6 +392,7 @@ fn comparison(line: &mut Line) -> Result<Option<Step>, String> {
         "i32" => ordered::<i32>(line, relation),
         "u64" => ordered::<u64>(line, relation),
         "f32" => partly_ordered::<f32>(line, relation),
+        "f16" => partly_ordered::<f16>(line, relation),
         _ => Ok(None),
     }
 }

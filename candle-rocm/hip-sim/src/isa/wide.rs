@@ -1,6 +1,6 @@
 //! What do vector instructions on 64-bit values compute? Addresses, shifts and f64, in register pairs.
 
-use super::arithmetic::{below_one, div_fixup_f64, frexp, ldexp, max_num_f64, min_num_f64};
+use super::arithmetic::{below_one, div_fixup_f64, ldexp, max_num_f64, min_num_f64};
 use super::operands::{Kind, WideLanes, WideSource};
 use super::values::WideValue;
 use super::{Context, Step};
@@ -62,8 +62,6 @@ fn lookup(name: &str) -> Option<WideOp> {
         "v_trunc_f64" => one(f64::trunc),
         "v_rndne_f64" => one(f64::round_ties_even),
         "v_fract_f64" => one(|a: f64| below_one(a - a.floor(), 1.0 - f64::EPSILON / 2.0)),
-        "v_frexp_mant_f64" => one(|a: f64| frexp(a).0),
-        "v_frexp_exp_i32_f64" => one(|a: f64| frexp(a).1),
         "v_cvt_f64_f32" => one(<f64 as From<f32>>::from),
         "v_cvt_f32_f64" => one(|a: f64| a as f32),
         "v_cvt_f64_i32" => one(<f64 as From<i32>>::from),

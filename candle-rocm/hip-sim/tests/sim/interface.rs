@@ -161,9 +161,6 @@ fn a_captured_stream_records_and_its_graph_replays() {
     let buffer = gpu.upload(&[0u8; 4]);
     assert_eq!(hipStreamBeginCapture(stream, 2), 0);
     assert_eq!(unsafe { hipMemsetAsync(buffer.address, 7, 4, stream) }, 0);
-    let mut pointer = null_mut();
-    assert_eq!(unsafe { hipMalloc(&mut pointer, 16) }, 900, "not while capturing");
-    assert_eq!(hipStreamSynchronize(stream), 900);
     let mut graph = null_mut();
     assert_eq!(unsafe { hipStreamEndCapture(stream, &mut graph) }, 0);
     assert_eq!(gpu.download(buffer), [0; 4], "recorded, not executed");

@@ -3,15 +3,20 @@
 use crate::support::{Buffer, Gpu, compile_in};
 use half::bf16;
 use std::ffi::c_int;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use taper_kernels::attention::{Decode, decode as decode_attention};
 use taper_kernels::gemm::{Gemm, Kind, gemm};
 use taper_kernels::norm::{RmsNorm, rms_norm};
-use taper_kernels::{DevicePtr, Dtype, Launch, images};
+use taper_kernels::{DevicePtr, Dtype, Launch};
 
-/// The code object that is shipped.
+/// The sources of the kernels that are shipped.
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/src/hip")
+}
+
+/// The code object that is shipped, compiled here: the crate's feature for it would have all other tests wait for all targets.
 pub fn image(module: &str, target: &str) -> Vec<u8> {
-    images::image(module, target).unwrap_or_else(|| panic!("this build has no image of {module} for {target}"))
+    compile_in(&sources(), &format!("{module}.hip"), target, &["-std=c++20"])
 }
 
 /// One planted fault: in this file of the kernels' sources, this text becomes that one.
@@ -20,9 +25,8 @@ pub struct Plant(pub &'static str, pub &'static str, pub &'static str);
 /// A module compiled from sources with a fault; the text that it replaces must be there once.
 pub fn planted(module: &str, target: &str, plant: &Plant) -> Vec<u8> {
     let Plant(file, from, to) = plant;
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/src/hip");
     let folder = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(sources).unwrap() {
+    for entry in std::fs::read_dir(sources()).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         let mut text = std::fs::read_to_string(&path).unwrap();
