@@ -31,7 +31,7 @@ fn measure(criterion: &mut Criterion, gpu: &Gpu, launch: &Launch) {
     let before = count();
     run();
     let (instructions, idle) = (count().0 - before.0, count().1 - before.1);
-    let best = (0..20).map(|_| cpu_seconds(&run)).fold(f64::INFINITY, f64::min);
+    let best = (0..40).map(|_| cpu_seconds(run)).fold(f64::INFINITY, f64::min);
     let share = 100.0 * idle as f64 / instructions as f64;
     println!(
         "{}/{}: {instructions} instructions, {share:.0} % of them waits and hints; {:.1} million in a second of CPU time",

@@ -1,7 +1,7 @@
 //! Allocation, copies and fills.
 
 use super::status::{INVALID_COPY_DIRECTION, INVALID_VALUE, OUT_OF_MEMORY, Outcome};
-use super::{call, put};
+use super::{call, put, report};
 use crate::memory::AddressSpace;
 use crate::simulator::{Simulator, Work};
 use std::alloc::Layout;
@@ -104,6 +104,12 @@ fn checked_copy(
         return Err(INVALID_VALUE);
     }
     check_direction(to as u64, from as u64, kind)?;
+    if to.addr().abs_diff(from.addr()) < len {
+        report(&format!(
+            "copy of {len} bytes from {from:p} to {to:p} refused: the two overlap, and HIP does not say what is copied"
+        ));
+        return Err(INVALID_VALUE);
+    }
     for address in [to as u64, from as u64] {
         if AddressSpace::is_device_address(address) && simulator.memory.find(address, len as u64).is_none() {
             return Err(INVALID_VALUE);

@@ -29,18 +29,11 @@ def to_integer(kind, width):
 
 
 def to_real(width):
-    return lambda value: make("f", width, float(number_of(value)) if isinstance(number_of(value), float) else Fraction(number_of(value)))
+    def convert(value):
+        number = number_of(value)
+        return make("f", width, number if isinstance(number, float) else Fraction(number))
 
-
-def keep_kind(f):
-    def apply(value):
-        x = number_of(value)
-        if not math.isfinite(x):
-            return value
-        result = from_float(float(f(x)), value.width)
-        return Value("f", value.width, result | value.bits & 1 << value.width - 1 if result << 1 == 0 else result)
-
-    return apply
+    return convert
 
 
 def whole(f):
@@ -138,12 +131,9 @@ def sign_extend(value, width=None):
     return make("i", 64 if width == value.width else value.width, number)
 
 
-def snorm(width, scale):
-    return lambda value: make("i", width, round(max(-1.0, min(1.0, number_of(value))) * scale))
-
-
-def round_even(value):
-    return whole(lambda x: round(x) if abs(x) < 2**52 else x)(value)
+def fract(value):
+    x = value.number()
+    return make("f", value.width, x - math.floor(x) if math.isfinite(x) else math.nan)
 
 
 def power(base, value):
@@ -152,7 +142,9 @@ def power(base, value):
 
 def log2(value):
     x = number_of(value)
-    return make("f", value.width, -math.inf if x == 0 else math.nan if x < 0 or math.isnan(x) else math.log2(x) if x < math.inf else x)
+    if x == 0:
+        return make("f", value.width, -math.inf)
+    return make("f", value.width, math.nan if x < 0 or math.isnan(x) else math.log2(x) if x < math.inf else x)
 
 
 def sqrt(value):
@@ -165,7 +157,7 @@ TABLE = {
     "cvtToQuietNAN": lambda v: make("f", v.width, math.nan),
     "abs": absolute, "sign": lambda v: Value("u", 1, v.bits >> v.width - 1), "exponent": exponent, "mantissa": mantissa,
     "fma": fma, "floor": whole(math.floor), "ceil": whole(math.ceil), "trunc": whole(math.trunc),
-    "fract": lambda v: make("f", v.width, v.number() - math.floor(v.number())) if math.isfinite(v.number()) else make("f", v.width, math.nan),
+    "fract": fract,
     "isEven": lambda v: number_of(v) % 2 == 0 if math.isfinite(number_of(v)) else False,
     "signext": sign_extend, "signext_from_bit": sign_extend, "pow": power, "log2": log2, "sqrt": sqrt,
     "rcp": real(lambda x: math.copysign(math.inf, x) if x == 0 else 1 / x),

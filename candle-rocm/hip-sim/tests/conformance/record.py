@@ -99,7 +99,8 @@ class Text:
             return "f64"
         if any(part in INEXACT for part in self.mnemonic.split("_")) and "f32" in self.mnemonic:
             return "inexact"
-        if re.search(r"_f16|_pk_|mix", self.mnemonic) and "cvt_pk" not in self.mnemonic and not re.search(r"_[ui]16$|cvt_f16_[uif]", self.mnemonic):
+        takes_words = "cvt_pk" in self.mnemonic or re.search(r"_[ui]16$|cvt_f16_[uif]", self.mnemonic)
+        if re.search(r"_f16|_pk_|mix", self.mnemonic) and not takes_words:
             return "f16"
         return "f32" if any(self.kinds[i][0] == "f" for i in self.sources) else "int"
 
@@ -134,13 +135,13 @@ def evaluate(text, state):
     return machine.state
 
 
-def source(rows, lane, first, width, signs=("", "")):
+def source(rows, lane, first, width, sign=None):
     bits = rows[first - 1][lane]
     if width == 64:
         bits |= rows[first][lane] << 32
-    if signs == "abs":
+    if sign == "abs":
         bits &= (1 << width - 1) - 1
-    if signs == "neg":
+    if sign == "neg":
         bits ^= 1 << width - 1
     return Value("b", max(width, 32), bits)
 
@@ -168,7 +169,8 @@ def vector_row(text, modifiers="", signs=None, extra=None, dual=False):
         places[i] = at
         at += 2 if text.kinds[i][1] == 64 or name == "f64" else 1
     operands = []
-    literal = {"SIMM32": Value("b", 32, f32(1.75) if "f32" in text.mnemonic else f16(1.75))} if "SIMM32" in text.code else {}
+    constant = f32(1.75) if "f32" in text.mnemonic else f16(1.75)
+    literal = {"SIMM32": Value("b", 32, constant)} if reads_constant else {}
     for i in text.sources:
         operand = registers(places[i], text.kinds[i][1])
         operands.append({"abs": f"|{operand}|", "neg": f"-{operand}", None: operand}[signs.get(i)])
@@ -195,13 +197,15 @@ def vector_row(text, modifiers="", signs=None, extra=None, dual=False):
         body += "; s_mov_b32 s4, exec_lo"
     mask_register = "vcc_lo" if writes_mask and text.form == "VOP2Op" else "s4"
     if is_comparison or writes_mask:
-        body += f"; s_mov_b32 exec_lo, -1; v_mov_b32 {'v12' if text.result[1] == 64 and not is_comparison else 'v11'}, {mask_register}"
+        target = "v12" if text.result[1] == 64 and not is_comparison else "v11"
+        body += f"; s_mov_b32 exec_lo, -1; v_mov_b32 {target}, {mask_register}"
     low, high, mask = [0] * LANES, [0] * LANES, 0
     for lane in range(LANES):
         if not MASK >> lane & 1:
             continue
         state = {f"S{i}": source(rows, lane, places[i], text.kinds[i][1], signs.get(i)) for i in text.sources}
-        state |= {"laneId": lane, "VCC": Value("u", 64, VCC), "D0": Value("b", 64 if is_comparison else 32, 0), "EXEC": Value("u", 64, MASK)}
+        state |= {"laneId": lane, "VCC": Value("u", 64, VCC), "EXEC": Value("u", 64, MASK)}
+        state |= {"D0": Value("b", 64 if is_comparison else 32, 0)}
         state |= {"WAVE_MODE": Value("u", 32, 0), "OVERFLOW_F32": Value("f", 32, 0x7F800000), "UNDERFLOW_F32": Value("f", 32, 0)}
         state |= {"S": [state.get(f"S{i}", Value("b", 32, 0)) for i in range(3)]}
         state |= literal | (extra or {})
@@ -247,7 +251,8 @@ def scalar_row(text):
             first += 2
         if text.form == "SOPKOp":
             immediate = rows[1][lane] & 0xFFFF
-            operands.append(hex(immediate) if "cmpk" not in text.mnemonic or text.mnemonic.endswith("u32") else str(immediate - (immediate >> 15 << 16)))
+            is_signed = "cmpk" in text.mnemonic and not text.mnemonic.endswith("u32")
+            operands.append(str(immediate - (immediate >> 15 << 16)) if is_signed else hex(immediate))
             state["SIMM16"] = Value("b", 16, immediate)
         body += setup
         is_comparison = "cmp" in text.mnemonic
@@ -261,8 +266,6 @@ def scalar_row(text):
                 # The immediate is S0 in the texts of gfx12.
                 state["S0"] = state["D0"] if "SIMM16" in text.code else state["SIMM16"]
                 operands = [operands[0], operands[-1]]
-        elif text.form == "SOPKOp":
-            pass
         body.append(f"{text.mnemonic} {', '.join(operands)}")
         if "EXEC" in text.code:
             body += ["s_mov_b32 s29, exec_lo", "s_mov_b32 exec_lo, -1"]
@@ -287,8 +290,13 @@ def scalar_row(text):
 
 VECTOR_FORMS = {"VOP1Op", "VOP2Op", "VOP3Op", "VOP3SDOp", "VOPCOp", "VOP3POp"}
 SCALAR_FORMS = {"SOP1Op", "SOP2Op", "SOPCOp", "SOPKOp"}
+# Of these, signs of inputs are recorded as well.
+SIGNED = ("v_add", "v_fma_", "v_mul_f", "v_max", "v_cmp_", "v_rcp", "v_rndne", "v_med")
 DUAL_SECOND = ("add_nc_u32", "and_b32", "lshlrev_b32")
-DUAL = "add_f32 sub_f32 subrev_f32 mul_f32 max_f32 min_f32 max_num_f32 min_num_f32 mov_b32 add_nc_u32 and_b32 lshlrev_b32 cndmask_b32 fmac_f32 mul_dx9_zero_f32".split()
+DUAL = (
+    "add_f32 sub_f32 subrev_f32 mul_f32 max_f32 min_f32 max_num_f32 min_num_f32 mov_b32 add_nc_u32 and_b32 lshlrev_b32 "
+    "cndmask_b32 fmac_f32 mul_dx9_zero_f32"
+).split()
 
 
 # Where the text is known to be wrong (its scale does not undo the other's), or leaves open what a NaN of an earlier step
@@ -310,12 +318,14 @@ def rows_of(text):
         return
     if "fma_mix" in text.mnemonic:
         for halves, which in [(0, 0), (7, 0), (7, 7), (2, 2), (5, 4)]:
-            lists = [f"{name}:[{bits & 1},{bits >> 1 & 1},{bits >> 2 & 1}]" for name, bits in (("op_sel", which), ("op_sel_hi", halves))]
+            named = (("op_sel", which), ("op_sel_hi", halves))
+            lists = [f"{name}:[{bits & 1},{bits >> 1 & 1},{bits >> 2 & 1}]" for name, bits in named]
             yield vector_row(text, " ".join(lists), extra={"OPSEL_HI": Value("u", 3, halves), "OPSEL": Value("u", 3, which)})
         return
     yield vector_row(text)
     floats = [i for i in text.sources if text.kinds[i][0] == "f"]
-    if floats == text.sources and text.form != "VOP3POp" and re.search(r"_f(16|32|64)$", text.mnemonic) and text.mnemonic.startswith(("v_add", "v_fma_", "v_mul_f", "v_max", "v_cmp_", "v_rcp", "v_rndne", "v_med")):
+    is_float = floats == text.sources and text.form != "VOP3POp" and re.search(r"_f(16|32|64)$", text.mnemonic)
+    if is_float and text.mnemonic.startswith(SIGNED):
         yield vector_row(text, signs={i: ("neg", "abs", None)[i] for i in floats})
     if text.mnemonic[2:] in DUAL:
         yield vector_row(text, dual=True)

@@ -91,8 +91,12 @@ fn copies_check_direction_and_length() {
     assert_eq!(unsafe { hipMemcpy(to, buffer.address, 5, 2) }, 1, "past the end");
     assert_eq!(unsafe { hipMemcpy(to, buffer.address.wrapping_byte_add(1), 3, 4) }, 0);
     assert_eq!(host, [2, 3, 4, 0, 0, 0, 0, 0]);
+    let within = |to: usize, len| unsafe {
+        hipMemcpyDtoDAsync(buffer.address.wrapping_byte_add(to), buffer.address, len, null_mut())
+    };
+    assert_eq!([within(2, 2), within(1, 2), within(0, 4)], [0, 1, 1], "ranges may touch, not overlap");
     assert_eq!(unsafe { hipMemsetAsync(buffer.address, 0x1AB, 3, null_mut()) }, 0);
-    assert_eq!(gpu.download(buffer), [0xAB, 0xAB, 0xAB, 4]);
+    assert_eq!(gpu.download(buffer), [0xAB, 0xAB, 0xAB, 2]);
 }
 
 #[test]
