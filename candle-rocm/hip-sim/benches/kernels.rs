@@ -1,96 +1,129 @@
-//! How many wave instructions a second does one core execute? The kernels of the tests at sizes of real models; waits and
-//! hints count as instructions.
-#![allow(unsafe_code, clippy::unwrap_used, clippy::too_many_arguments)] // The interface is C's; a benchmark may stop.
+//! How many wave instructions a second does one core execute? The shipped kernels at sizes of real models. Waits and hints
+//! count as instructions; their share is printed.
+#![allow(unsafe_code, clippy::unwrap_used)] // The interface is C's; a benchmark may stop.
 
+#[path = "../tests/sim/shipped.rs"]
+#[allow(dead_code)]
+mod shipped;
 #[path = "../tests/sim/support.rs"]
 #[allow(dead_code)]
 mod support;
 
-use amdhip64::api::{hipDeviceSynchronize, hipSimInstructions};
+use amdhip64::api::hipDeviceSynchronize;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use support::{Argument, Gpu, compile};
+use shipped::{image, pointer};
+use support::Gpu;
+use taper_kernels::attention::Decode;
+use taper_kernels::gemm::{Gemm, Kind};
+use taper_kernels::quant::{Format, Matvec};
+use taper_kernels::{DevicePtr, Dtype, Launch};
+
+const TARGETS: [&str; 2] = ["gfx1151", "gfx1201"];
 
 /// Measures a launch; its throughput is in wave instructions.
-fn measure(
-    criterion: &mut Criterion,
-    gpu: &Gpu,
-    file: &str,
-    kernel: &str,
-    grid: [u32; 3],
-    block: u32,
-    lds: u32,
-    arguments: &[Argument],
-) {
-    let function = gpu.function(&compile(file, &gpu.target, &[]), kernel);
+fn measure(criterion: &mut Criterion, gpu: &Gpu, launch: &Launch) {
+    let function = gpu.function(&image(launch.module, &gpu.target), &launch.kernel);
     let run = || {
-        assert_eq!(gpu.launch(function, grid, block, lds, arguments), 0);
+        assert_eq!(gpu.launch_bytes(function, launch.grid, launch.block, launch.args.bytes()), 0);
         assert_eq!(hipDeviceSynchronize(), 0, "{}", gpu.fault());
     };
-    let count = || {
-        let mut count = 0;
-        // SAFETY: `count` is valid for a write.
-        assert_eq!(unsafe { hipSimInstructions(&mut count) }, 0);
-        count
-    };
+    let count = || (gpu.counter(c"instructions"), gpu.counter(c"idle"));
     let before = count();
     run();
+    let (instructions, idle) = (count().0 - before.0, count().1 - before.1);
+    let best = (0..40).map(|_| cpu_seconds(run)).fold(f64::INFINITY, f64::min);
+    let share = 100.0 * idle as f64 / instructions as f64;
+    println!(
+        "{}/{}: {instructions} instructions, {share:.0} % of them waits and hints; {:.1} million in a second of CPU time",
+        gpu.target,
+        launch.kernel,
+        instructions as f64 / best / 1e6
+    );
     let mut group = criterion.benchmark_group(&gpu.target);
-    group.throughput(Throughput::Elements(count() - before));
+    group.throughput(Throughput::Elements(instructions));
     group.sample_size(10);
-    group.bench_function(kernel, |bencher| bencher.iter(&run));
+    group.bench_function(&launch.kernel, |bencher| bencher.iter(&run));
     group.finish();
 }
 
-fn kernels(criterion: &mut Criterion) {
-    for target in ["gfx1151", "gfx1201"] {
-        matvec(criterion, target);
-        attention(criterion, target);
-        gemm(criterion, target);
+/// Time of this thread on a CPU, which other programs do not lengthen much; the work runs on it alone.
+fn cpu_seconds(run: impl Fn()) -> f64 {
+    const THREAD_CPU_TIME: i32 = 3;
+    unsafe extern "C" {
+        fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
     }
+    let now = || {
+        let mut time = [0i64; 2];
+        // SAFETY: the C library's function on Linux of 64 bits, where seconds and nanoseconds are two such numbers.
+        assert_eq!(unsafe { clock_gettime(THREAD_CPU_TIME, &mut time) }, 0);
+        time[0] as f64 + time[1] as f64 / 1e9
+    };
+    let before = now();
+    run();
+    now() - before
 }
 
-fn matvec(criterion: &mut Criterion, target: &str) {
-    let gpu = Gpu::with_options(target, "threads=1");
-    let (rows, blocks) = (256u32, 128u32);
-    let len = (rows * blocks) as usize;
-    let arguments = [
-        gpu.upload(&vec![3i8; len * 32]).into(),
-        gpu.upload(&vec![0x3C00u16; len]).into(),
-        gpu.upload(&vec![5i8; blocks as usize * 32]).into(),
-        gpu.upload(&vec![1f32; blocks as usize]).into(),
-        gpu.allocate::<f32>(rows as usize).into(),
-        blocks.into(),
-    ];
-    measure(criterion, &gpu, "matvec.hip", "matvec_q8", [rows, 1, 1], 32, 0, &arguments);
-}
-
-fn attention(criterion: &mut Criterion, target: &str) {
-    let gpu = Gpu::with_options(target, "threads=1");
-    let (heads, length) = (8u32, 256u32);
-    let cache = gpu.upload(&vec![0x3400u16; length as usize * 128]);
-    let pages: Vec<i32> = (0..length as i32 / 16).collect();
-    let arguments = [
-        gpu.upload(&vec![0x3400u16; heads as usize * 128]).into(),
-        cache.into(),
-        cache.into(),
-        gpu.upload(&pages).into(),
-        gpu.allocate::<f32>(heads as usize * 128).into(),
-        length.into(),
-        0.1f32.into(),
-    ];
-    measure(criterion, &gpu, "attention.hip", "attention", [heads, 1, 1], 128, 64, &arguments);
-}
-
-fn gemm(criterion: &mut Criterion, target: &str) {
-    let size = 256u32;
-    let len = (size * size) as usize;
-    for kernel in ["gemm_f16", "gemm_bf16", "gemm_i8"] {
+fn matvec(criterion: &mut Criterion) {
+    for target in TARGETS {
         let gpu = Gpu::with_options(target, "threads=1");
-        let values = gpu.upload(&vec![0x3400u16; len]);
-        let arguments = [values.into(), values.into(), gpu.allocate::<f32>(len).into(), size.into(), size.into()];
-        measure(criterion, &gpu, "gemm.hip", kernel, [size / 16, size / 16, 1], 32, 0, &arguments);
+        let (rows, k) = (256u32, 4096u32);
+        let matvec = Matvec {
+            format: Format::Q8_0,
+            dtype: Dtype::F16,
+            rows,
+            k,
+            tokens: 1,
+            w: pointer(gpu.upload(&vec![0x3Cu8; (rows * k / 32 * 34) as usize])),
+            q: pointer(gpu.upload(&vec![5i8; k as usize])),
+            d: pointer(gpu.upload(&vec![1f32; k as usize / 32])),
+            y: pointer(gpu.allocate::<u16>(rows as usize)),
+        };
+        measure(criterion, &gpu, &taper_kernels::quant::matvec(&matvec).unwrap());
     }
 }
 
-criterion_group!(benches, kernels);
+fn attention(criterion: &mut Criterion) {
+    for target in TARGETS {
+        let gpu = Gpu::with_options(target, "threads=1");
+        let (kv_heads, length) = (4u32, 512u32);
+        let cache = pointer(gpu.upload(&vec![0x3400u16; (kv_heads * length * 128) as usize]));
+        let q = pointer(gpu.upload(&vec![0x3400u16; 4 * kv_heads as usize * 128]));
+        let decode = Decode {
+            dtype: Dtype::F16,
+            sequences: 1,
+            heads: 4 * kv_heads,
+            kv_heads,
+            head_dim: 128,
+            block_size: 16,
+            table_width: length / 16,
+            window: None,
+            scale: 0.1,
+            splits: 1,
+            q,
+            keys: cache,
+            values: cache,
+            table: pointer(gpu.upload(&(0..length / 16).collect::<Vec<_>>())),
+            lengths: pointer(gpu.upload(&[length])),
+            out: pointer(gpu.allocate::<u16>(4 * kv_heads as usize * 128)),
+            partial: DevicePtr::NULL,
+        };
+        measure(criterion, &gpu, &taper_kernels::attention::decode(&decode).unwrap().0);
+    }
+}
+
+fn gemm(criterion: &mut Criterion) {
+    let size = 256u32;
+    for target in TARGETS {
+        for kind in [Kind::F16, Kind::Bf16, Kind::I8] {
+            let gpu = Gpu::with_options(target, "threads=1");
+            let values = pointer(gpu.upload(&vec![0x3400u16; (size * size) as usize]));
+            let c = pointer(gpu.allocate::<u32>((size * size) as usize));
+            let (m, n, k) = (size, size, size);
+            let gemm = Gemm { kind, batch: 1, m, n, k, a: values, stride_a: 0, b: values, stride_b: 0, c, stride_c: 0 };
+            measure(criterion, &gpu, &taper_kernels::gemm::gemm(&gemm).unwrap());
+        }
+    }
+}
+
+criterion_group!(benches, matvec, attention, gemm);
 criterion_main!(benches);

@@ -1,8 +1,8 @@
 //! What is in a code object? Reads the ELF file that a compiler made: its image in memory with relocations applied, its
 //! instructions, and a descriptor for each kernel.
 
-use crate::metadata::{KernelMetadata, Metadata};
-use crate::wave::Flush;
+use crate::metadata::{Argument, KernelMetadata, Metadata};
+use crate::program::Source;
 use object::elf::EM_AMDGPU;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationFlags, RelocationTarget};
@@ -42,7 +42,6 @@ pub struct Descriptor {
     /// Whether the workgroup's index in each dimension lies in a scalar register (before gfx12).
     pub has_workgroup_id: [bool; 3],
     pub num_vgprs: usize,
-    pub flush: Flush,
     properties: u16,
 }
 
@@ -54,11 +53,15 @@ impl Descriptor {
         if float_mode & 0xF != 0 {
             return Err(format!("float mode {float_mode:#x}: only rounding to nearest even is supported"));
         }
+        if float_mode >> 4 != 0xF {
+            return Err(format!(
+                "float mode {float_mode:#x} takes subnormal numbers as zeros, which is not supported: compile with -fno-gpu-flush-denormals-to-zero"
+            ));
+        }
         let descriptor = Descriptor {
             num_user_sgprs: (rsrc2 >> 1 & 31) as usize,
             has_workgroup_id: [7, 8, 9].map(|bit| rsrc2 >> bit & 1 == 1),
             num_vgprs: ((rsrc1 & 63) as usize + 1) * 8,
-            flush: Flush { f32: float_mode >> 4 & 3 == 0, f16_f64: float_mode >> 6 & 3 == 0 },
             properties: u16::from_le_bytes([bytes[56], bytes[57]]),
         };
         match descriptor.has(WAVEFRONT_SIZE_32) {
@@ -94,9 +97,13 @@ impl CodeObject {
         let metadata = Metadata::parse(&metadata_note(&file, bytes)?)?;
         let image = load_segments(&file)?;
         let text = file.section_by_name(".text").ok_or("has no instructions")?;
+        let text_end = text.address().saturating_add(text.size());
+        if text_end > image.len() as u64 {
+            return Err(format!("its instructions end at {text_end:#x}, outside of what it loads"));
+        }
         let mut code = CodeObject {
             relocations: relocations(&file)?,
-            text: text.address()..text.address() + text.size(),
+            text: text.address()..text_end,
             kernels: Vec::new(),
             globals: HashMap::new(),
             metadata,
@@ -124,27 +131,40 @@ impl CodeObject {
 
     fn kernel(&self, metadata: KernelMetadata) -> Result<KernelCode, String> {
         let (at, _) = *self.globals.get(&metadata.symbol).ok_or("has no descriptor")?;
-        let range = at as usize..(at + DESCRIPTOR_BYTES) as usize;
-        let bytes = self.image.get(range).ok_or("its descriptor lies outside the file")?;
+        let bytes = self.image_range(at, DESCRIPTOR_BYTES).ok_or("its descriptor lies outside the file")?;
         if metadata.wavefront_size != 32 {
             return Err(format!("waves of {} lanes: only 32 are supported", metadata.wavefront_size));
         }
         if metadata.uses_dynamic_stack {
             return Err("uses a stack of dynamic size (recursion or calls through pointers)".to_string());
         }
+        check_sizes(&metadata)?;
         let offset = i64::from_le_bytes(bytes[16..24].try_into().expect("8 bytes"));
         Ok(KernelCode { entry: at.wrapping_add_signed(offset), descriptor: Descriptor::parse(bytes)?, metadata })
+    }
+
+    fn image_range(&self, at: u64, len: u64) -> Option<&[u8]> {
+        self.image.get(at as usize..at.checked_add(len)? as usize)
     }
 
     /// The image as it is in memory at this address.
     pub fn image_at(&self, base: u64) -> Vec<u8> {
         let mut image = self.image.clone();
         for (offset, addend) in &self.relocations {
-            if let Some(place) = image.get_mut(*offset as usize..*offset as usize + 8) {
+            if let Some(place) = image.get_mut(*offset as usize..offset.saturating_add(8) as usize) {
                 place.copy_from_slice(&base.wrapping_add(*addend).to_le_bytes());
             }
         }
         image
+    }
+
+    /// Whether an offset lies in a function, before its last `s_endpgm`.
+    pub fn is_inside_function(&self, offset: u64, sources: &[Source]) -> bool {
+        let mut functions = self.globals.values().filter(|(at, size)| offset.wrapping_sub(*at) < *size);
+        functions.any(|(at, size)| {
+            let mut rest = sources.iter().filter(|source| source.offset > offset && source.offset - at < *size);
+            rest.any(|source| source.text == "s_endpgm")
+        })
     }
 
     /// Bytes of the image.
@@ -157,6 +177,27 @@ impl CodeObject {
         &self.image[self.text.start as usize..self.text.end as usize]
     }
 }
+
+/// Bytes of LDS and of private memory for each lane that hardware has at most.
+const MAX_LDS_BYTES: usize = crate::launch::MAX_LDS;
+const MAX_PRIVATE_BYTES: usize = 1 << 20;
+
+/// A damaged file must not ask for more than there is, nor have arguments outside of their segment.
+fn check_sizes(metadata: &KernelMetadata) -> Result<(), String> {
+    if metadata.lds_size > MAX_LDS_BYTES || metadata.private_size > MAX_PRIVATE_BYTES {
+        let (lds, private) = (metadata.lds_size, metadata.private_size);
+        return Err(format!("asks for {lds} bytes of LDS and {private} bytes of private memory a lane"));
+    }
+    let fits = |argument: &Argument| {
+        argument.offset.checked_add(argument.size).is_some_and(|end| end <= metadata.kernarg_size)
+    };
+    match metadata.kernarg_size <= MAX_KERNARG_BYTES && metadata.arguments.iter().all(fits) {
+        true => Ok(()),
+        false => Err(format!("has arguments outside of its {} bytes of them", metadata.kernarg_size)),
+    }
+}
+
+const MAX_KERNARG_BYTES: usize = 1 << 16;
 
 /// The type of the note that holds the metadata.
 const NT_AMDGPU_METADATA: u32 = 32;
@@ -189,7 +230,8 @@ fn load_segments(file: &ElfFile64<'_, Endianness>) -> Result<Vec<u8>, String> {
         }
         let data = segment.data().map_err(|error| format!("a segment: {error}"))?;
         let start = segment.address() as usize;
-        image[start..start + data.len()].copy_from_slice(data);
+        let place = image.get_mut(start..start.saturating_add(data.len()));
+        place.ok_or("a segment holds more than it loads")?.copy_from_slice(data);
     }
     Ok(image)
 }

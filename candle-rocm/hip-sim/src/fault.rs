@@ -4,11 +4,15 @@ use std::fmt;
 
 /// The reason why an instruction could not be executed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trap(pub String);
+pub struct Trap {
+    pub what: String,
+    /// The index of the other instruction, where there are two sides, and what follows it in the message.
+    pub other_side: Option<(u32, String)>,
+}
 
 impl Trap {
     pub fn new(message: impl Into<String>) -> Box<Trap> {
-        Box::new(Trap(message.into()))
+        Box::new(Trap { what: message.into(), other_side: None })
     }
 }
 

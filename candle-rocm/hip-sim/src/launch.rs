@@ -7,12 +7,33 @@ use crate::lds::Lds;
 use crate::memory::{AddressSpace, Allocation};
 use crate::options::Options;
 use crate::program::Program;
+use crate::touched::{Recorder, Touched};
 use crate::workgroup::Launch;
 use rayon::ThreadPool;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes of LDS that a workgroup can have.
 pub const MAX_LDS: usize = 64 << 10;
+
+/// What waves have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Instructions, each for a whole wave; `idle` of them have no effect here, such as waits and hints.
+    pub instructions: u64,
+    pub idle: u64,
+    /// Of device memory, by all lanes together.
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.instructions += other.instructions;
+        self.idle += other.idle;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+    }
+}
 
 /// What is launched: sizes are checked already, arguments laid out as the kernel reads them.
 #[derive(Clone, Debug)]
@@ -28,18 +49,19 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Runs all workgroups; returns the number of instructions that waves executed.
+    /// Runs all workgroups; returns what waves did and, with the option `races`, what they touched.
     pub fn run(
         &self,
         program: &Program,
         memory: &mut AddressSpace,
         options: &Options,
         pool: &ThreadPool,
-    ) -> Result<u64, Box<Fault>> {
+    ) -> Result<(Counts, Option<Touched>), Box<Fault>> {
         let kernarg = self.kernarg(memory.reserve(self.kernarg_bytes() as u64));
         let packet = self.packet(memory.reserve(PACKET_BYTES as u64), kernarg.base);
         let (kernarg_address, dispatch) = (kernarg.base, packet.base);
         let snapshot = memory.snapshot([kernarg, packet]);
+        let recorder = options.races.then(Recorder::default);
         let launch = Launch {
             program,
             kernel: &self.kernel,
@@ -49,23 +71,25 @@ impl Dispatch {
             memory: &snapshot,
             budget: options.budget,
             seed: options.seed,
+            recorder: recorder.as_ref(),
         };
-        self.run_workgroups(&launch, pool)
+        let counts = self.run_workgroups(&launch, pool)?;
+        Ok((counts, recorder.map(Recorder::into_touched)))
     }
 
     fn lds_size(&self) -> usize {
         self.kernel.metadata.lds_size + self.dynamic_lds as usize
     }
 
-    fn run_workgroups(&self, launch: &Launch<'_>, pool: &ThreadPool) -> Result<u64, Box<Fault>> {
+    fn run_workgroups(&self, launch: &Launch<'_>, pool: &ThreadPool) -> Result<Counts, Box<Fault>> {
         let total: u64 = self.grid.iter().map(|n| u64::from(*n)).product();
         let next = AtomicU64::new(0);
-        let is_stopped = AtomicBool::new(false);
-        let worker = || self.run_some(launch, total, &next, &is_stopped);
+        let failed = AtomicU64::new(u64::MAX);
+        let worker = || self.run_some(launch, total, &next, &failed);
         if total == 1 || pool.current_num_threads() == 1 {
             return worker().map_err(|(_, fault)| fault);
         }
-        let mut executed = 0;
+        let mut executed = Counts::default();
         let mut first_fault: Option<(u64, Box<Fault>)> = None;
         for result in pool.broadcast(|_| worker()) {
             match result {
@@ -79,27 +103,28 @@ impl Dispatch {
         first_fault.map_or(Ok(executed), |(_, fault)| Err(fault))
     }
 
-    /// Takes workgroups until none is left or one has failed; a fault comes with the workgroup's number.
+    /// Takes workgroups until none is left or an earlier one has failed; a fault comes with the workgroup's number.
+    /// Those before the first that fails are all run, so that every run reports the same one.
     fn run_some(
         &self,
         launch: &Launch<'_>,
         total: u64,
         next: &AtomicU64,
-        is_stopped: &AtomicBool,
-    ) -> Result<u64, (u64, Box<Fault>)> {
+        failed: &AtomicU64,
+    ) -> Result<Counts, (u64, Box<Fault>)> {
         let mut lds = Lds::new(self.lds_size());
-        let mut executed = 0;
+        let mut executed = Counts::default();
         let [width, height, _] = self.grid.map(u64::from);
         loop {
             let index = next.fetch_add(1, Relaxed);
-            if index >= total || is_stopped.load(Relaxed) {
+            if index >= total || index > failed.load(Relaxed) {
                 return Ok(executed);
             }
             let id = [index % width, index / width % height, index / width / height].map(|n| n as u32);
             match launch.run(id, &mut lds) {
                 Ok(count) => executed += count,
                 Err(fault) => {
-                    is_stopped.store(true, Relaxed);
+                    failed.fetch_min(index, Relaxed);
                     return Err((index, fault));
                 }
             }

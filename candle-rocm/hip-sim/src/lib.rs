@@ -18,6 +18,8 @@ mod metadata;
 mod options;
 mod program;
 mod simulator;
+mod streams;
 mod target;
+mod touched;
 mod wave;
 mod workgroup;

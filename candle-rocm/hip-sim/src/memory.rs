@@ -25,12 +25,14 @@ pub struct Allocation {
     /// Bytes.
     pub size: u64,
     words: Box<[AtomicU32]>,
+    /// Whether the program asked for it, and must free it.
+    is_programs: bool,
 }
 
 impl Allocation {
     fn new(base: u64, size: u64, fill: u32) -> Allocation {
         let words = (0..size.div_ceil(4)).map(|_| AtomicU32::new(fill)).collect();
-        Allocation { base, size, words }
+        Allocation { base, size, words, is_programs: false }
     }
 
     /// An allocation with these contents, in whole words.
@@ -164,6 +166,11 @@ impl AddressSpace {
         address >= FIRST_ADDRESS
     }
 
+    /// Allocations of the program that it has not freed.
+    pub fn num_live(&self) -> usize {
+        self.live.values().filter(|allocation| allocation.is_programs).count()
+    }
+
     pub fn free_bytes(&self) -> u64 {
         self.capacity.saturating_sub(self.used)
     }
@@ -175,7 +182,8 @@ impl AddressSpace {
         }
         let base = self.reserve(size);
         self.used += size;
-        self.live.insert(base, Arc::new(Allocation::new(base, size, POISON)));
+        let allocation = Allocation { is_programs: true, ..Allocation::new(base, size, POISON) };
+        self.live.insert(base, Arc::new(allocation));
         Ok(base)
     }
 
@@ -330,7 +338,7 @@ mod tests {
     fn a_miss_says_how_far_from_what() {
         let mut space = AddressSpace::new(1000);
         let base = space.allocate(100).unwrap();
-        let message = space.snapshot([]).describe_miss("reads", base + 104, 4, Some(7)).0;
+        let message = space.snapshot([]).describe_miss("reads", base + 104, 4, Some(7)).what;
         assert!(message.starts_with("lane 7 reads 4 bytes at"), "{message}");
         assert!(message.contains("4 bytes past the end of the nearest allocation (100 bytes"), "{message}");
     }

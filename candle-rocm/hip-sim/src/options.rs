@@ -6,6 +6,12 @@ use crate::target::{DEFAULT, Target};
 /// The environment variable that is read when the library is first used.
 pub const VARIABLE: &str = "HIP_SIM";
 
+const KNOWN: &str = "gpu, memory, reported_total, reported_free, processors, integrated, version, threads, budget, seed, lazy, \
+                     races, fail_malloc, fail_launch, fail_copy, hang, mistake";
+
+/// As `hipRuntimeGetVersion` says it.
+const HIP_7_1: u64 = 70_125_424;
+
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `None`: there is no device.
@@ -23,6 +29,22 @@ pub struct Options {
     /// The allocation, counted from 1, that fails with out of memory; 0 for none. So for launches.
     pub fail_malloc: u64,
     pub fail_launch: u64,
+    /// 0: work is done when it is submitted. Else as late as a call waits for it, or some time before, decided by this.
+    pub lazy: u64,
+    /// Two works that touch the same memory must be ordered by an event, a wait or a stream.
+    pub races: bool,
+    pub fail_copy: u64,
+    /// The launch, counted from 1, that never ends; 0 for none.
+    pub hang: u64,
+    /// Multiprocessors, and whether memory is shared with the host, where not the target's.
+    pub processors: Option<u64>,
+    pub integrated: Option<bool>,
+    /// What `hipMemGetInfo` claims to be free, which on some machines is more than the total.
+    pub reported_free: Option<u64>,
+    /// What the runtime calls its version.
+    pub version: u64,
+    /// A mistake for tests of the tests: an instruction that does what another should.
+    pub mistake: Option<(String, String)>,
 }
 
 impl Default for Options {
@@ -36,6 +58,15 @@ impl Default for Options {
             seed: 0,
             fail_malloc: 0,
             fail_launch: 0,
+            lazy: 0,
+            races: false,
+            fail_copy: 0,
+            hang: 0,
+            processors: None,
+            integrated: None,
+            reported_free: None,
+            version: HIP_7_1,
+            mistake: None,
         }
     }
 }
@@ -76,11 +107,22 @@ impl Options {
             "budget" => self.budget = number()?,
             "seed" => self.seed = number()?,
             "fail_malloc" => self.fail_malloc = number()?,
+            "lazy" => self.lazy = number()?,
+            "races" => self.races = number()? != 0,
+            "fail_copy" => self.fail_copy = number()?,
+            "hang" => self.hang = number()?,
+            "processors" => self.processors = Some(number()?),
+            "integrated" => self.integrated = Some(number()? != 0),
+            "reported_free" => self.reported_free = Some(number()?),
+            "version" => self.version = number()?,
+            "mistake" => {
+                let pair =
+                    value.split_once(':').ok_or("hip-sim option mistake: write mistake=INSTRUCTION:INSTRUCTION")?;
+                self.mistake = Some((pair.0.to_string(), pair.1.to_string()));
+            }
             "fail_launch" => self.fail_launch = number()?,
             _ => {
-                return Err(format!(
-                    "hip-sim option '{name}': known are gpu, memory, reported_total, threads, budget, seed, fail_malloc, fail_launch"
-                ));
+                return Err(format!("hip-sim option '{name}': known are {KNOWN}"));
             }
         }
         Ok(())

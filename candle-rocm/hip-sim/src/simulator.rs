@@ -1,15 +1,16 @@
 //! What does the runtime hold? One simulated device: its memory, loaded programs, streams, events and graphs. Handles are
 //! numbers that are looked up, so a stale one is an error and never a crash.
 
-use crate::launch::Dispatch;
+use crate::api::status::{CAPTURE_UNSUPPORTED, Status};
+use crate::launch::{Counts, Dispatch};
 use crate::memory::AddressSpace;
 use crate::options::Options;
 use crate::program::Program;
+use crate::streams::{Capture, Clock, Done, Event, Stream};
 use crate::target::Target;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A number that a program holds instead of a pointer to one of our objects.
 pub type Handle = usize;
@@ -35,14 +36,13 @@ pub struct Simulator {
     pub pool: ThreadPool,
     pub programs: HashMap<Handle, Arc<Program>>,
     pub functions: HashMap<Handle, (Arc<Program>, String)>,
-    /// Streams, with what each has recorded if it is being captured. Stream 0 always exists.
-    pub streams: HashMap<Handle, Option<Graph>>,
-    /// Events, with the moment when each was recorded.
-    pub events: HashMap<Handle, Option<Instant>>,
-    /// Events that were recorded on a stream while it was captured, and on which.
-    pub captured_events: HashMap<Handle, Handle>,
-    /// Streams that joined a capture by waiting for one of its events: their work goes to the stream that began it.
-    pub joined: HashMap<Handle, Handle>,
+    /// Stream 0 always exists.
+    pub streams: HashMap<Handle, Stream>,
+    pub events: HashMap<Handle, Event>,
+    /// Captures, by the stream that each began on.
+    pub captures: HashMap<Handle, Capture>,
+    /// What the host has waited for.
+    pub host_clock: Clock,
     pub graphs: HashMap<Handle, Graph>,
     pub executables: HashMap<Handle, Graph>,
     /// Pinned host memory: addresses and layouts.
@@ -51,10 +51,20 @@ pub struct Simulator {
     pub last_message: String,
     /// The message of the fault after which the device accepts nothing more.
     pub fault: Option<String>,
-    /// Instructions that waves have executed, of all launches.
-    pub num_instructions: u64,
+    /// What waves have done, of all launches.
+    pub counts: Counts,
+    pub num_copies: u64,
+    pub bytes_copied: u64,
     pub num_mallocs: u64,
     pub num_launches: u64,
+    /// Works that have run and that later ones may still meet.
+    pub done: Vec<Done>,
+    /// Whether a launch never ends, as the option `hang` asks.
+    pub is_hung: bool,
+    /// Works that were submitted.
+    pub num_works: u32,
+    /// State of what decides when lazy work is done.
+    pub choices: u64,
     next_handle: Handle,
 }
 
@@ -66,22 +76,28 @@ impl Simulator {
         Some(Simulator {
             memory: AddressSpace::new(options.memory),
             target,
-            options,
             pool,
             programs: HashMap::new(),
             functions: HashMap::new(),
-            streams: HashMap::from([(0, None)]),
+            streams: HashMap::from([(0, Stream { is_blocking: true, ..Stream::default() })]),
             events: HashMap::new(),
-            captured_events: HashMap::new(),
-            joined: HashMap::new(),
+            captures: HashMap::new(),
+            host_clock: Clock::default(),
             graphs: HashMap::new(),
             executables: HashMap::new(),
             host_allocations: HashMap::new(),
             last_message: String::new(),
             fault: None,
-            num_instructions: 0,
+            counts: Counts::default(),
+            num_copies: 0,
+            bytes_copied: 0,
+            done: Vec::new(),
+            is_hung: false,
+            num_works: 0,
+            choices: options.lazy.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             num_mallocs: 0,
             num_launches: 0,
+            options,
             next_handle: 0x1000,
         })
     }
@@ -92,7 +108,12 @@ impl Simulator {
         self.next_handle
     }
 
-    pub fn is_capturing(&self) -> bool {
-        self.streams.values().any(Option::is_some)
+    /// An error while any stream is captured, which ends all captures without a graph.
+    pub fn refuse_while_capturing(&mut self) -> Result<(), Status> {
+        if self.captures.is_empty() {
+            return Ok(());
+        }
+        self.captures.values_mut().for_each(|capture| capture.is_invalid = true);
+        Err(CAPTURE_UNSUPPORTED)
     }
 }

@@ -1,6 +1,9 @@
 //! What is the state of 32 lanes? Registers of one wave, and how operands are read and results written under EXEC.
 
 use crate::asm::{EXEC, NULL};
+use crate::fault::Trap;
+use crate::launch::Counts;
+use crate::lds::Access;
 use crate::memory::POISON;
 
 pub const NUM_LANES: usize = 32;
@@ -24,13 +27,6 @@ pub enum Flow {
     End,
 }
 
-/// Whether subnormal numbers are taken and given as zeros.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Flush {
-    pub f32: bool,
-    pub f16_f64: bool,
-}
-
 pub struct Wave {
     pub vgprs: Vec<Lanes>,
     pub sgprs: [u32; NUM_SCALARS],
@@ -39,31 +35,42 @@ pub struct Wave {
     pub pc: u32,
     /// Within its workgroup.
     pub index: u32,
-    pub flush: Flush,
     /// Between the two halves of a split barrier.
     pub has_signalled: bool,
     /// Private memory: `scratch_bytes` for each lane, one lane after the other.
     pub scratch: Vec<u8>,
     /// Index of the allocation that the last access hit.
     pub last_allocation: usize,
+    /// Without the number of instructions.
+    pub counts: Counts,
 }
 
 impl Wave {
-    pub fn new(index: u32, num_vgprs: usize, scratch_bytes: usize, flush: Flush) -> Wave {
+    pub fn new(index: u32, num_vgprs: usize, scratch_bytes: usize) -> Wave {
         let mut wave = Wave {
             vgprs: vec![[POISON; NUM_LANES]; num_vgprs],
             sgprs: [POISON; NUM_SCALARS],
             scc: false,
             pc: 0,
             index,
-            flush,
             has_signalled: false,
             scratch: POISON.to_le_bytes().repeat(scratch_bytes * NUM_LANES / 4),
             last_allocation: 0,
+            counts: Counts::default(),
         };
         wave.sgprs[NULL] = 0;
         wave.sgprs[EXEC + 1] = 0;
         wave
+    }
+
+    /// Who an access to LDS is by; an error between the halves of a split barrier, which does not say whether such an
+    /// access comes before or after it.
+    #[inline]
+    pub fn lds_access(&self) -> Result<Access, Box<Trap>> {
+        if self.has_signalled {
+            return Err(Trap::new("accesses LDS between the signal of a barrier and the wait for it"));
+        }
+        Ok(Access { wave: self.index, pc: self.pc })
     }
 
     #[inline]

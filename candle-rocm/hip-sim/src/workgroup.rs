@@ -7,10 +7,12 @@ use crate::code_object::{
 };
 use crate::fault::{Fault, Trap};
 use crate::isa::Outcome;
+use crate::launch::Counts;
 use crate::lds::Lds;
 use crate::memory::Snapshot;
 use crate::program::Program;
 use crate::target::Generation;
+use crate::touched::Recorder;
 use crate::wave::{Flow, NUM_LANES, Wave};
 use std::collections::HashMap;
 
@@ -21,9 +23,18 @@ pub struct Workgroup<'a> {
     /// Device address of the code object.
     pub code_base: u64,
     index_at: &'a HashMap<u64, u32>,
+    recorder: Option<&'a Recorder>,
 }
 
 impl Workgroup<'_> {
+    /// Says what the active lanes touch of device memory, where somebody wants to know.
+    #[inline]
+    pub fn note(&self, addresses: &[u64; NUM_LANES], exec: u32, len: u64, is_write: bool) {
+        if let Some(recorder) = self.recorder {
+            recorder.add(addresses, exec, len, is_write);
+        }
+    }
+
     /// To the instruction at a device address.
     pub fn jump_to(&self, address: u64) -> Outcome {
         match self.index_at.get(&address.wrapping_sub(self.code_base)) {
@@ -47,6 +58,8 @@ pub struct Launch<'a> {
     pub budget: u64,
     /// Decides in which order waves run between barriers.
     pub seed: u64,
+    /// Where to say what is touched.
+    pub recorder: Option<&'a Recorder>,
 }
 
 impl Launch<'_> {
@@ -54,11 +67,17 @@ impl Launch<'_> {
         self.block.iter().product()
     }
 
-    /// Runs one workgroup; returns the number of instructions that its waves executed.
-    pub fn run(&self, id: [u32; 3], lds: &mut Lds) -> Result<u64, Box<Fault>> {
+    /// Runs one workgroup; returns what its waves did.
+    pub fn run(&self, id: [u32; 3], lds: &mut Lds) -> Result<Counts, Box<Fault>> {
         lds.reset();
         let program = self.program;
-        let mut group = Workgroup { lds, memory: self.memory, code_base: program.base, index_at: &program.index_at };
+        let mut group = Workgroup {
+            lds,
+            memory: self.memory,
+            code_base: program.base,
+            index_at: &program.index_at,
+            recorder: self.recorder,
+        };
         let num_waves = self.num_threads().div_ceil(NUM_LANES as u32);
         let mut waves: Vec<Wave> = (0..num_waves).map(|index| self.wave(index, id)).collect();
         let mut states = vec![Flow::Next; waves.len()];
@@ -68,11 +87,15 @@ impl Launch<'_> {
             for i in wave_order(waves.len(), self.seed, round) {
                 if states[i] != Flow::End {
                     let flow = run_wave(program, &mut waves[i], &mut group, &mut budgets[i]);
-                    states[i] = flow.map_err(|trap| self.fault(id, &waves[i], waves[i].pc, trap.0))?;
+                    states[i] = flow.map_err(|trap| self.fault(id, &waves[i], waves[i].pc, self.message(*trap)))?;
                 }
             }
             if states.iter().all(|state| *state == Flow::End) {
-                return Ok(budgets.iter().map(|left| self.budget - left).sum());
+                let mut counts = Counts::default();
+                for (wave, left) in waves.iter().zip(&budgets) {
+                    counts += Counts { instructions: self.budget - left, ..wave.counts };
+                }
+                return Ok(counts);
             }
             self.check_barrier(id, &waves, &states)?;
             group.lds.pass_barrier();
@@ -91,9 +114,23 @@ impl Launch<'_> {
         Err(self.fault(id, &waves[waiting], waves[waiting].pc - 1, what))
     }
 
+    /// What a trap says, with the instruction of the other side where there is one.
+    fn message(&self, trap: Trap) -> String {
+        let Some((pc, rest)) = trap.other_side else { return trap.what };
+        match self.instruction(pc) {
+            Some((offset, text)) => format!("{}, at +{offset:#x} `{text}`, {rest}", trap.what),
+            None => format!("{}, {rest}", trap.what),
+        }
+    }
+
+    /// An instruction's distance from the kernel's first one, and its text.
+    fn instruction(&self, pc: u32) -> Option<(u64, String)> {
+        let source = self.program.sources.get(pc as usize)?;
+        Some((source.offset.wrapping_sub(self.kernel.entry), source.text.clone()))
+    }
+
     fn fault(&self, workgroup: [u32; 3], wave: &Wave, pc: u32, what: String) -> Box<Fault> {
-        let source = self.program.sources.get(pc as usize);
-        let instruction = source.map(|source| (source.offset.wrapping_sub(self.kernel.entry), source.text.clone()));
+        let instruction = self.instruction(pc);
         Box::new(Fault { kernel: self.kernel.metadata.name.clone(), workgroup, wave: wave.index, instruction, what })
     }
 
@@ -101,7 +138,7 @@ impl Launch<'_> {
         let descriptor = &self.kernel.descriptor;
         let scratch_bytes = self.kernel.metadata.private_size.next_multiple_of(4);
         // Operands of 64 bits may name a pair whose second register is not allocated, which then is an error elsewhere.
-        let mut wave = Wave::new(index, descriptor.num_vgprs + 1, scratch_bytes, descriptor.flush);
+        let mut wave = Wave::new(index, descriptor.num_vgprs + 1, scratch_bytes);
         wave.pc = self.program.index_at[&self.kernel.entry];
         let num_lanes = (self.num_threads() - index * NUM_LANES as u32).min(NUM_LANES as u32);
         wave.sgprs[EXEC] = u32::MAX >> (NUM_LANES as u32 - num_lanes);

@@ -6,9 +6,6 @@ use crate::launch::MAX_LDS;
 use crate::simulator::Simulator;
 use std::ffi::{c_char, c_int, c_uint};
 
-/// The version that the interface follows: HIP 7.1.
-const VERSION: c_int = 70_125_424;
-
 #[unsafe(no_mangle)]
 pub extern "C" fn hipInit(flags: c_uint) -> c_int {
     call(|_| if flags == 0 { Ok(()) } else { Err(INVALID_VALUE) })
@@ -17,13 +14,13 @@ pub extern "C" fn hipInit(flags: c_uint) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> c_int {
     // SAFETY: `put` checks for null; otherwise the caller's promise. So for all calls of it in these files.
-    call(|_| unsafe { put(version, VERSION) })
+    call(|simulator| unsafe { put(version, simulator.options.version as c_int) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipDriverGetVersion(version: *mut c_int) -> c_int {
     // SAFETY: as in `hipRuntimeGetVersion`.
-    call(|_| unsafe { put(version, VERSION) })
+    call(|simulator| unsafe { put(version, simulator.options.version as c_int) })
 }
 
 #[unsafe(no_mangle)]
@@ -54,7 +51,11 @@ pub unsafe extern "C" fn hipGetDevice(device: *mut c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn hipDeviceSynchronize() -> c_int {
-    call(|simulator| if simulator.is_capturing() { Err(super::status::CAPTURE_UNSUPPORTED) } else { Ok(()) })
+    call(|simulator| {
+        simulator.refuse_while_capturing()?;
+        simulator.finish_all();
+        simulator.check_fault()
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -63,7 +64,7 @@ pub unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c
         let capacity = simulator.options.reported_total.unwrap_or(simulator.memory.capacity);
         // SAFETY: as in `hipRuntimeGetVersion`.
         unsafe {
-            put(free, simulator.memory.free_bytes() as usize)?;
+            put(free, simulator.options.reported_free.unwrap_or(simulator.memory.free_bytes()) as usize)?;
             put(total, capacity as usize)
         }
     })
@@ -82,6 +83,14 @@ pub unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut [u8; PROPE
         // SAFETY: as in `hipRuntimeGetVersion`; a byte array has no alignment.
         unsafe { put(properties, properties_of(simulator)) }
     })
+}
+
+fn num_processors(simulator: &Simulator) -> c_int {
+    simulator.options.processors.map_or(simulator.target.num_workgroup_processors, |count| count as c_int)
+}
+
+fn is_integrated(simulator: &Simulator) -> bool {
+    simulator.options.integrated.unwrap_or(simulator.target.is_integrated)
 }
 
 /// The structure's fields by their offsets in HIP 7.1.
@@ -108,8 +117,8 @@ fn properties_of(simulator: &Simulator) -> [u8; PROPERTIES_BYTES] {
         (348, target.clock_khz),
         (360, major),
         (364, minor),
-        (388, target.num_workgroup_processors),
-        (396, i32::from(target.is_integrated)),
+        (388, num_processors(simulator)),
+        (396, i32::from(is_integrated(simulator))),
         (608, target.memory_clock_khz),
         (612, target.memory_bus_bits),
         (616, target.l2_bytes),
@@ -137,14 +146,14 @@ fn attribute_of(simulator: &Simulator, attribute: c_int) -> Option<c_int> {
     let (major, minor, _) = target.version();
     Some(match attribute {
         5 => target.clock_khz,
-        16 => c_int::from(target.is_integrated),
+        16 => c_int::from(is_integrated(simulator)),
         19 => target.l2_bytes,
         23 => major,
         56 => MAX_THREADS_PER_BLOCK,
         59 => target.memory_bus_bits,
         60 => target.memory_clock_khz,
         61 => minor,
-        63 => target.num_workgroup_processors,
+        63 => num_processors(simulator),
         74 => MAX_LDS as c_int,
         87 => 32,
         // Memory pools and virtual memory management are not simulated.

@@ -1,23 +1,48 @@
 //! Graphs: what a captured stream recorded, made executable and replayed.
 
-use super::status::{GRAPH_UPDATE_FAILURE, ILLEGAL_STATE, INVALID_HANDLE, INVALID_VALUE};
-use super::{call, put};
-use crate::simulator::{Graph, Work};
+use super::status::{
+    CAPTURE_INVALIDATED, CAPTURE_UNJOINED, CAPTURE_UNMATCHED, GRAPH_UPDATE_FAILURE, ILLEGAL_STATE, INVALID_VALUE,
+    Status,
+};
+use super::{call, put, report};
+use crate::simulator::{Graph, Handle, Simulator, Work};
+use crate::streams::{Capture, Event};
 use std::ffi::{c_char, c_int, c_void};
 
-/// Ends a capture on the stream that began it.
+/// Ends a capture on the stream that began it, with a graph if nothing went wrong meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipStreamEndCapture(stream: *mut c_void, graph: *mut *mut c_void) -> c_int {
     call(|simulator| {
         let stream = stream as usize;
-        let recorded = simulator.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?.take().ok_or(ILLEGAL_STATE)?;
-        simulator.joined.retain(|_, origin| *origin != stream);
-        simulator.captured_events.retain(|_, origin| *origin != stream);
-        let handle = simulator.new_handle();
-        simulator.graphs.insert(handle, recorded);
+        let capture = end_capture(simulator, stream)?;
         // SAFETY: `put` checks for null; otherwise the caller's promise. So for all calls of it in this file.
+        unsafe { put(graph, std::ptr::null_mut())? };
+        if capture.is_invalid {
+            return Err(CAPTURE_INVALIDATED);
+        }
+        if let Some(other) = capture.unjoined(stream) {
+            report(&format!(
+                "stream {other:#x} takes part in the capture of stream {stream:#x}, which does not wait for it"
+            ));
+            return Err(CAPTURE_UNJOINED);
+        }
+        let handle = simulator.new_handle();
+        simulator.graphs.insert(handle, capture.graph);
+        // SAFETY: as above.
         unsafe { put(graph, handle as *mut c_void) }
     })
+}
+
+/// The capture that began on a stream, whose streams and events are then free again.
+fn end_capture(simulator: &mut Simulator, stream: Handle) -> Result<Capture, Status> {
+    let capture = match simulator.captures.remove(&stream) {
+        Some(capture) => capture,
+        None if simulator.capture_of(stream)?.is_some() => return Err(CAPTURE_UNMATCHED),
+        None => return Err(ILLEGAL_STATE),
+    };
+    let events = simulator.events.values_mut().filter(|event| event.capture == Some(stream));
+    events.for_each(|event| *event = Event::default());
+    Ok(capture)
 }
 
 #[unsafe(no_mangle)]

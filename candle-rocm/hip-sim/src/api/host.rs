@@ -1,4 +1,4 @@
-//! Functions that a real runtime does not have: another GPU, the text of a fault, the number of executed instructions.
+//! Functions that a real runtime does not have: another GPU, the text of a fault, counters.
 
 use super::{answer, create, lock, status::INVALID_VALUE, with_simulator};
 use crate::options::Options;
@@ -44,15 +44,33 @@ pub unsafe extern "C" fn hipSimLastFault(buffer: *mut c_char, size: usize) -> us
     message.len()
 }
 
-/// Instructions that waves have executed since the device was made, waits and hints included.
+/// A number that the device has counted since it was made: `instructions` of waves, `idle` ones among them (waits and hints,
+/// which have no effect here), `bytes_read` and `bytes_written` of device memory by kernels, `launches`, `copies`,
+/// `bytes_copied`, `allocations` that were made, `live` ones.
 ///
 /// # Safety
-/// `count` is null or valid for a write.
+/// `name` is null or a string that ends with a zero byte; `count` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipSimInstructions(count: *mut u64) -> c_int {
-    if count.is_null() {
+pub unsafe extern "C" fn hipSimCounter(name: *const c_char, count: *mut u64) -> c_int {
+    if name.is_null() || count.is_null() {
         return answer(Err(INVALID_VALUE));
     }
     // SAFETY: not null, and otherwise the caller's promise.
-    answer(with_simulator(|simulator| unsafe { super::put(count, simulator.num_instructions) }))
+    let name = unsafe { CStr::from_ptr(name) };
+    answer(with_simulator(|simulator| {
+        let value = match name.to_bytes() {
+            b"instructions" => simulator.counts.instructions,
+            b"idle" => simulator.counts.idle,
+            b"bytes_read" => simulator.counts.bytes_read,
+            b"bytes_written" => simulator.counts.bytes_written,
+            b"launches" => simulator.num_launches,
+            b"copies" => simulator.num_copies,
+            b"bytes_copied" => simulator.bytes_copied,
+            b"allocations" => simulator.num_mallocs,
+            b"live" => simulator.memory.num_live() as u64,
+            _ => return Err(INVALID_VALUE),
+        };
+        // SAFETY: as above.
+        unsafe { super::put(count, value) }
+    }))
 }

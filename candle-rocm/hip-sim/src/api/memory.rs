@@ -1,7 +1,7 @@
 //! Allocation, copies and fills.
 
-use super::status::{CAPTURE_UNSUPPORTED, INVALID_COPY_DIRECTION, INVALID_VALUE, OUT_OF_MEMORY, Outcome};
-use super::{call, put};
+use super::status::{INVALID_COPY_DIRECTION, INVALID_VALUE, OUT_OF_MEMORY, Outcome};
+use super::{call, put, report};
 use crate::memory::AddressSpace;
 use crate::simulator::{Simulator, Work};
 use std::alloc::Layout;
@@ -20,9 +20,7 @@ pub unsafe extern "C" fn hipMalloc(pointer: *mut *mut c_void, size: usize) -> c_
 }
 
 fn allocate(simulator: &mut Simulator, size: usize) -> Result<u64, super::Status> {
-    if simulator.is_capturing() {
-        return Err(CAPTURE_UNSUPPORTED);
-    }
+    simulator.refuse_while_capturing()?;
     simulator.num_mallocs += 1;
     if simulator.num_mallocs == simulator.options.fail_malloc {
         return Err(OUT_OF_MEMORY);
@@ -34,9 +32,10 @@ fn allocate(simulator: &mut Simulator, size: usize) -> Result<u64, super::Status
 #[unsafe(no_mangle)]
 pub extern "C" fn hipFree(pointer: *mut c_void) -> c_int {
     call(|simulator| {
-        if simulator.is_capturing() {
-            return Err(CAPTURE_UNSUPPORTED);
-        }
+        simulator.refuse_while_capturing()?;
+        // Freeing waits for the device, as the runtime does.
+        simulator.finish_all();
+        simulator.check_fault()?;
         let is_freed = pointer.is_null() || simulator.memory.free(pointer as u64);
         is_freed.then_some(()).ok_or(INVALID_VALUE)
     })
@@ -105,6 +104,12 @@ fn checked_copy(
         return Err(INVALID_VALUE);
     }
     check_direction(to as u64, from as u64, kind)?;
+    if to.addr().abs_diff(from.addr()) < len {
+        report(&format!(
+            "copy of {len} bytes from {from:p} to {to:p} refused: the two overlap, and HIP does not say what is copied"
+        ));
+        return Err(INVALID_VALUE);
+    }
     for address in [to as u64, from as u64] {
         if AddressSpace::is_device_address(address) && simulator.memory.find(address, len as u64).is_none() {
             return Err(INVALID_VALUE);
@@ -116,11 +121,12 @@ fn checked_copy(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipMemcpy(to: *mut c_void, from: *const c_void, len: usize, kind: c_int) -> c_int {
     call(|simulator| {
-        if simulator.is_capturing() {
-            return Err(CAPTURE_UNSUPPORTED);
+        simulator.refuse_while_capturing()?;
+        if let Some(work) = checked_copy(simulator, to, from, len, kind)? {
+            simulator.submit(0, work)?;
+            simulator.finish_stream(0);
         }
-        let work = checked_copy(simulator, to, from, len, kind)?;
-        work.map_or(Ok(()), |work| simulator.execute(&work))
+        simulator.check_fault()
     })
 }
 

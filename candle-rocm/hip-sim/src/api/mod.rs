@@ -8,7 +8,7 @@ mod graph;
 mod host;
 mod memory;
 mod module;
-mod status;
+pub(crate) mod status;
 mod stream;
 mod work;
 

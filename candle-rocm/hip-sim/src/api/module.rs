@@ -12,6 +12,7 @@ use crate::program::{LoadError, Program};
 use crate::simulator::{Simulator, Work};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
+use taper_kernels::occupancy::waves_by_registers;
 
 /// Loads a code object from memory. Its length is in its ELF header, as with the real runtime.
 #[unsafe(no_mangle)]
@@ -64,7 +65,7 @@ unsafe fn code_object_at<'a>(image: *const u8) -> Option<&'a [u8]> {
 }
 
 fn load(simulator: &mut Simulator, bytes: &[u8]) -> Result<usize, Status> {
-    let program = Program::load(bytes, simulator.target, &mut simulator.memory).map_err(|error| {
+    let program = Program::load(bytes, &simulator.options, &mut simulator.memory).map_err(|error| {
         let (status, message) = match error {
             LoadError::Invalid(message) => (INVALID_IMAGE, message),
             LoadError::OtherTarget(message) => (NO_BINARY_FOR_GPU, message),
@@ -83,6 +84,7 @@ fn load(simulator: &mut Simulator, bytes: &[u8]) -> Result<usize, Status> {
 pub extern "C" fn hipModuleUnload(module: *mut c_void) -> c_int {
     call(|simulator| {
         let program = simulator.programs.remove(&(module as usize)).ok_or(INVALID_HANDLE)?;
+        simulator.finish_all();
         simulator.functions.retain(|_, (owner, _)| !Arc::ptr_eq(owner, &program));
         simulator.memory.remove(program.base);
         Ok(())
@@ -172,10 +174,6 @@ pub extern "C" fn hipFuncSetAttribute(function: *const c_void, attribute: c_int,
     })
 }
 
-/// Registers of one SIMD, in units of one register of a wave.
-const REGISTERS_PER_SIMD: usize = 1024;
-const REGISTERS_PER_LARGE_SIMD: usize = 1536;
-
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(
     blocks: *mut c_int,
@@ -188,9 +186,7 @@ pub unsafe extern "C" fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(
         if block_size <= 0 || block_size as u32 > metadata.max_threads {
             return Err(INVALID_VALUE);
         }
-        let is_large = !matches!(simulator.target.name, "gfx1102" | "gfx1103" | "gfx1150" | "gfx1152");
-        let registers = if is_large { REGISTERS_PER_LARGE_SIMD } else { REGISTERS_PER_SIMD };
-        let waves_per_simd = (registers / metadata.num_vgprs.next_multiple_of(8).max(8)).min(16);
+        let waves_per_simd = waves_by_registers(simulator.target.name, metadata.num_vgprs as u32) as usize;
         let by_waves = 4 * waves_per_simd / (block_size as usize).div_ceil(32);
         let by_lds = (2 * MAX_LDS).checked_div(metadata.lds_size + dynamic_lds).unwrap_or(usize::MAX);
         // SAFETY: `put` checks for null; otherwise the caller's promise.
@@ -228,9 +224,10 @@ pub unsafe extern "C" fn hipModuleLaunchKernel(
 fn check_geometry(metadata: &KernelMetadata, grid: [u32; 3], block: [u32; 3], dynamic_lds: u32) -> Outcome {
     let num_threads = block.iter().try_fold(1u32, |product, n| product.checked_mul(*n)).unwrap_or(u32::MAX);
     let total_x = u64::from(grid[0]) * u64::from(block[0]);
-    if num_threads == 0 || grid.contains(&0) || num_threads > metadata.max_threads || total_x > u64::from(u32::MAX) {
+    let fits = total_x <= u64::from(u32::MAX) && grid[1].max(grid[2]) <= 65_535;
+    if num_threads == 0 || grid.contains(&0) || num_threads > metadata.max_threads || !fits {
         report(&format!(
-            "launch of '{}' with grid {grid:?} and block {block:?} refused: the kernel takes 1 to {} threads",
+            "launch of '{}' with grid {grid:?} and block {block:?} refused: the kernel takes 1 to {} threads, and a grid has at most 65535 blocks along y and z",
             metadata.name, metadata.max_threads
         ));
         return Err(INVALID_CONFIGURATION);

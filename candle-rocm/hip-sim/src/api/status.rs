@@ -26,10 +26,14 @@ pub const NOT_READY: Status = Status(600);
 pub const LAUNCH_FAILURE: Status = Status(719);
 pub const NOT_SUPPORTED: Status = Status(801);
 pub const CAPTURE_UNSUPPORTED: Status = Status(900);
+pub const CAPTURE_INVALIDATED: Status = Status(901);
+pub const CAPTURE_MERGE: Status = Status(902);
+pub const CAPTURE_UNMATCHED: Status = Status(903);
 pub const CAPTURE_UNJOINED: Status = Status(904);
+pub const CAPTURE_ISOLATION: Status = Status(905);
 pub const GRAPH_UPDATE_FAILURE: Status = Status(910);
 
-const TEXTS: [(Status, &CStr, &CStr); 20] = [
+const TEXTS: [(Status, &CStr, &CStr); 24] = [
     (SUCCESS, c"hipSuccess", c"no error"),
     (INVALID_VALUE, c"hipErrorInvalidValue", c"invalid argument"),
     (OUT_OF_MEMORY, c"hipErrorOutOfMemory", c"out of memory"),
@@ -48,7 +52,15 @@ const TEXTS: [(Status, &CStr, &CStr); 20] = [
     (LAUNCH_FAILURE, c"hipErrorLaunchFailure", c"unspecified launch failure"),
     (NOT_SUPPORTED, c"hipErrorNotSupported", c"operation not supported"),
     (CAPTURE_UNSUPPORTED, c"hipErrorStreamCaptureUnsupported", c"operation not permitted when stream is capturing"),
+    (
+        CAPTURE_INVALIDATED,
+        c"hipErrorStreamCaptureInvalidated",
+        c"operation failed due to a previous error during capture",
+    ),
+    (CAPTURE_MERGE, c"hipErrorStreamCaptureMerge", c"operation would result in a merge of separate capture sequences"),
+    (CAPTURE_UNMATCHED, c"hipErrorStreamCaptureUnmatched", c"capture was not ended in the same stream as it began"),
     (CAPTURE_UNJOINED, c"hipErrorStreamCaptureUnjoined", c"capturing stream has unjoined work"),
+    (CAPTURE_ISOLATION, c"hipErrorStreamCaptureIsolation", c"dependency created on uncaptured work in another stream"),
     (GRAPH_UPDATE_FAILURE, c"hipErrorGraphExecUpdateFailure", c"graph update was not performed: the graphs differ"),
 ];
 

@@ -41,7 +41,6 @@ pub fn build(line: &mut Line, context: &Context<'_>) -> Result<Option<Step>, Str
             Box::new(move |wave, group| group.jump_to(target.get64(wave)))
         }
         "s_swappc_b64" => call(line, context)?,
-        "s_call_b64" => return Err("direct calls".to_string()),
         "s_round_mode" => expect_mode(line, &["0x0", "0"])?,
         "s_denorm_mode" => denorm_mode(line)?,
         "s_setreg_imm32_b32" | "s_setreg_b32" => set_register(line)?,
@@ -70,7 +69,9 @@ fn signal(line: &Line) -> Result<Step, String> {
         return Err(format!("barrier '{}'", line.rest));
     }
     Ok(Box::new(|wave, _| {
-        wave.has_signalled = true;
+        if std::mem::replace(&mut wave.has_signalled, true) {
+            return Err(Trap::new("signals a barrier twice without waiting for it in between"));
+        }
         Ok(Flow::Next)
     }))
 }
@@ -107,14 +108,15 @@ fn expect_mode(line: &Line, allowed: &[&str]) -> Result<Step, String> {
     Ok(Box::new(|_, _| Ok(Flow::Next)))
 }
 
-/// Bits 0 and 1 allow subnormal f32 inputs and results, bits 2 and 3 those of f16 and f64.
+/// Bits 0 and 1 keep subnormal f32 inputs and results, bits 2 and 3 those of f16 and f64.
+const KEEP_SUBNORMALS: i64 = 0b1111;
+
+/// The steps of a division set the mode to what it is here, and back.
 fn denorm_mode(line: &Line) -> Result<Step, String> {
-    let bits = parse_integer(&line.rest).ok_or_else(|| format!("mode '{}'", line.rest))?;
-    let flush = crate::wave::Flush { f32: bits & 0b11 == 0, f16_f64: bits & 0b1100 == 0 };
-    Ok(Box::new(move |wave, _| {
-        wave.flush = flush;
-        Ok(Flow::Next)
-    }))
+    match parse_integer(&line.rest) {
+        Some(KEEP_SUBNORMALS) => Ok(Box::new(|_, _| Ok(Flow::Next))),
+        _ => Err(format!("mode '{}' of subnormal numbers: only to keep them is supported", line.rest)),
+    }
 }
 
 /// `hwreg(NAME, first bit, number of bits)`, where the bits are all when they are not given.
@@ -126,23 +128,18 @@ fn hardware_register(text: &str) -> Option<(&str, u32, u32)> {
     Some((name, number(0)?, number(32)?))
 }
 
-/// Writes to the mode register set subnormals; anything else than the defaults elsewhere is refused.
+/// What a kernel may set is what is so already: rounding to nearest even, subnormals kept. Else it is refused.
 fn set_register(line: &Line) -> Result<Step, String> {
     let refused = || format!("write of '{}'", line.rest);
     let (register, value) = line.rest.rsplit_once(',').ok_or_else(refused)?;
-    let (register, value) = match line.mnemonic.as_str() {
-        "s_setreg_b32" => return Err(refused()),
-        _ => (hardware_register(register).ok_or_else(refused)?, parse_integer(value.trim()).ok_or_else(refused)?),
-    };
+    if line.mnemonic == "s_setreg_b32" {
+        return Err(refused());
+    }
+    let (register, value) =
+        (hardware_register(register).ok_or_else(refused)?, parse_integer(value.trim()).ok_or_else(refused)?);
     match register {
-        ("HW_REG_MODE" | "HW_REG_WAVE_MODE", 4, 2) => {
-            let flushed = value == 0;
-            Ok(Box::new(move |wave, _| {
-                wave.flush.f32 = flushed;
-                Ok(Flow::Next)
-            }))
-        }
-        ("HW_REG_MODE" | "HW_REG_WAVE_MODE", 0, _) if value == 0 => Ok(Box::new(|_, _| Ok(Flow::Next))),
+        ("HW_REG_MODE" | "HW_REG_WAVE_MODE", 4, 2) if value == 0b11 => Ok(Box::new(|_, _| Ok(Flow::Next))),
+        ("HW_REG_MODE" | "HW_REG_WAVE_MODE", 0, 4) if value == 0 => Ok(Box::new(|_, _| Ok(Flow::Next))),
         // How gfx12 schedules; no result depends on it.
         ("HW_REG_WAVE_SCHED_MODE", ..) => Ok(Box::new(|_, _| Ok(Flow::Next))),
         _ => Err(refused()),

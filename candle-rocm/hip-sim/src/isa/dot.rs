@@ -17,7 +17,7 @@ pub fn build(line: &mut Line, _: &Context<'_>) -> Result<Option<Step>, String> {
     let target = line.vector_register(0)?;
     let mut sources = Vec::new();
     for (i, kind) in op.sources.iter().enumerate() {
-        // `v_dot2acc` and `v_dot2c` add to their target.
+        // `v_dot2acc` adds to its target.
         let operand = line.operand(if i + 1 < line.operands.len() { i + 1 } else { 0 })?;
         sources.push(Source::new(operand, *kind)?);
     }
@@ -57,8 +57,8 @@ pub fn lookup(line: &mut Line) -> Option<LaneOp> {
             let clamp = line.take_flag("clamp");
             integer(move |a, b, c| saturate_u32(dot_sum(a, b, 4, false, false) + i64::from(c), clamp))
         }
-        "v_dot2_f32_f16" | "v_dot2acc_f32_f16" | "v_dot2c_f32_f16" => float(half_to_f32),
-        "v_dot2_f32_bf16" | "v_dot2acc_f32_bf16" => float(|bits| f32::from_bits(u32::from(bits) << 16)),
+        "v_dot2_f32_f16" | "v_dot2acc_f32_f16" => float(Kind::F16, half_to_f32),
+        "v_dot2_f32_bf16" => float(Kind::PairBf16, |bits| f32::from_bits(u32::from(bits) << 16)),
         _ => return None,
     })
 }
@@ -73,7 +73,7 @@ fn integer(f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> LaneOp {
 }
 
 /// Two products added to the accumulator, the second first.
-fn float(element: impl Fn(u16) -> f32 + Send + Sync + 'static) -> LaneOp {
+fn float(pair: Kind, element: impl Fn(u16) -> f32 + Send + Sync + 'static) -> LaneOp {
     let run = move |[a, b, c]: &[&Lanes; 3], out: &mut Lanes| {
         for lane in 0..NUM_LANES {
             let high = element((a[lane] >> 16) as u16) * element((b[lane] >> 16) as u16);
@@ -81,7 +81,7 @@ fn float(element: impl Fn(u16) -> f32 + Send + Sync + 'static) -> LaneOp {
             out[lane] = (low + high + f32::from_bits(c[lane])).to_bits();
         }
     };
-    LaneOp { sources: vec![Kind::B32, Kind::B32, Kind::F32], result: Kind::F32, run: Box::new(run) }
+    LaneOp { sources: vec![pair, pair, Kind::F32], result: Kind::F32, run: Box::new(run) }
 }
 
 fn sign8(byte: u32) -> i32 {

@@ -19,12 +19,13 @@ pub struct Dpp {
 impl Dpp {
     /// Takes the modifiers of a permutation out of a line, if it has one.
     pub fn take(line: &mut Line) -> Result<Option<Dpp>, String> {
-        let Some((source, in_row)) = take_pattern(line)? else { return Ok(None) };
+        let Some((source, in_row, is_dpp8)) = take_pattern(line)? else { return Ok(None) };
         let row_mask = line.take_number_or("row_mask", 0xF)?;
         let bank_mask = line.take_number_or("bank_mask", 0xF)?;
         let is_enabled = |lane: &usize| row_mask >> (lane / 16) & 1 == 1 && bank_mask >> (lane % 16 / 4) & 1 == 1;
         let enabled = (0..NUM_LANES).filter(is_enabled).fold(0, |mask, lane| mask | 1 << lane);
-        let zero_missing = line.take_number("bound_ctrl")? == 1;
+        // In groups of 8 every lane has a source, and one that is inactive counts as 0.
+        let zero_missing = line.take_number("bound_ctrl")? == 1 || is_dpp8;
         Ok(Some(Dpp { source, in_row, enabled, zero_missing, reads_inactive: line.take_number("fi")? == 1 }))
     }
 
@@ -49,8 +50,8 @@ impl Dpp {
     }
 }
 
-/// Source lanes, and which lanes have one.
-type Pattern = ([u8; NUM_LANES], u32);
+/// Source lanes, which lanes have one, and whether the permutation is one of groups of 8.
+type Pattern = ([u8; NUM_LANES], u32, bool);
 
 fn take_pattern(line: &mut Line) -> Result<Option<Pattern>, String> {
     if let Some(text) = line.take("quad_perm") {
@@ -59,7 +60,8 @@ fn take_pattern(line: &mut Line) -> Result<Option<Pattern>, String> {
     }
     if let Some(text) = line.take("dpp8") {
         let group = numbers::<8>(&text)?;
-        return Ok(Some(pattern(|lane| Some((lane & !7) + group[lane & 7]))));
+        let (lanes, in_row, _) = pattern(|lane| Some((lane & !7) + group[lane & 7]));
+        return Ok(Some((lanes, in_row, true)));
     }
     if line.take_flag("row_mirror") {
         return Ok(Some(pattern(|lane| Some(lane ^ 15))));
@@ -98,7 +100,7 @@ fn pattern(source: impl Fn(usize) -> Option<usize>) -> Pattern {
             in_row |= 1 << lane;
         }
     }
-    (lanes, in_row)
+    (lanes, in_row, false)
 }
 
 fn numbers<const N: usize>(text: &str) -> Result<[usize; N], String> {
@@ -142,6 +144,14 @@ mod tests {
         assert_eq!(at("row_xmask:8", 3), 111);
         assert_eq!(at("quad_perm:[3,2,1,0]", 5), 106);
         assert_eq!(at("dpp8:[7,6,5,4,3,2,1,0]", 8), 115);
+    }
+
+    #[test]
+    fn groups_of_8_take_inactive_lanes_as_zero_unless_told_to_read_them() {
+        let (lanes, written) = permute("dpp8:[1,0,3,2,5,4,7,6]", 0b0111);
+        assert_eq!((lanes[..3].to_vec(), written), (vec![101, 100, 0], 0b0111));
+        let (lanes, written) = permute("dpp8:[1,0,3,2,5,4,7,6] fi:1", 0b0111);
+        assert_eq!((lanes[2], written), (103, 0b0111));
     }
 
     #[test]

@@ -14,7 +14,6 @@ pub fn build(line: &mut Line, _: &Context<'_>) -> Result<Option<Step>, String> {
         "v_permlanex16_b32" => permute_rows(line, 16),
         "v_permlane16_var_b32" => permute_rows_by_vector(line, 0),
         "v_permlanex16_var_b32" => permute_rows_by_vector(line, 16),
-        "v_permlane64_b32" => move_whole(line),
         "v_mbcnt_lo_u32_b32" => count_bits_below(line, |lane| (1u32 << lane) - 1),
         // All 32 lanes lie below the upper half of a mask of 64.
         "v_mbcnt_hi_u32_b32" => count_bits_below(line, |_| 0),
@@ -95,16 +94,6 @@ fn permute(
         }
         let written = if options & 2 == 2 { exec } else { exec & found };
         wave.write_masked(target, &out, written);
-        Ok(Flow::Next)
-    }))
-}
-
-/// Exchanges the halves of a wave of 64; in a wave of 32 it moves.
-fn move_whole(line: &Line) -> Result<Step, String> {
-    let (target, source) = (line.vector_register(0)?, Source::new(line.operand(1)?, Kind::B32)?);
-    Ok(Box::new(move |wave, _| {
-        let value = *source.read(wave, &mut [0; NUM_LANES]);
-        wave.write(target, &value);
         Ok(Flow::Next)
     }))
 }

@@ -5,6 +5,7 @@ use super::operands::{Kind, Source};
 use super::{Context, Outcome, Step};
 use crate::asm::{Line, parse_integer};
 use crate::fault::Trap;
+use crate::lds::Access;
 use crate::wave::{Flow, Lanes, NUM_LANES, Wave, lanes_of};
 use crate::workgroup::Workgroup;
 
@@ -47,19 +48,20 @@ fn read(
     address: u32,
     target: usize,
     transfer: Transfer,
+    access: Access,
     lane: usize,
 ) -> Result<(), Box<Trap>> {
     match transfer {
         Transfer::Words(count) => {
             for word in 0..count {
-                let value = group.lds.load::<4>(address.wrapping_add(4 * word as u32), wave.index, lane)?;
+                let value = group.lds.load::<4>(address.wrapping_add(4 * word as u32), access, lane)?;
                 wave.vgprs[target + word][lane] = value;
             }
         }
         Transfer::Part { len, .. } => {
             let value = match len {
-                1 => group.lds.load::<1>(address, wave.index, lane)?,
-                _ => group.lds.load::<2>(address, wave.index, lane)?,
+                1 => group.lds.load::<1>(address, access, lane)?,
+                _ => group.lds.load::<2>(address, access, lane)?,
             };
             let register = &mut wave.vgprs[target][lane];
             *register = transfer.merge(*register, value);
@@ -74,23 +76,47 @@ fn write(
     address: u32,
     source: usize,
     transfer: Transfer,
+    access: Access,
     lane: usize,
 ) -> Result<(), Box<Trap>> {
     match transfer {
         Transfer::Words(count) => {
+            if scatter(wave, group, address, source, count, access, lane) {
+                return Ok(());
+            }
             for word in 0..count {
                 let value = wave.vgprs[source + word][lane];
-                group.lds.store::<4>(address.wrapping_add(4 * word as u32), value, wave.index, lane)?;
+                group.lds.store::<4>(address.wrapping_add(4 * word as u32), value, access, lane)?;
             }
             Ok(())
         }
         Transfer::Part { len, .. } => {
             let value = transfer.stored(wave.vgprs[source][lane]);
             match len {
-                1 => group.lds.store::<1>(address, value, wave.index, lane),
-                _ => group.lds.store::<2>(address, value, wave.index, lane),
+                1 => group.lds.store::<1>(address, value, access, lane),
+                _ => group.lds.store::<2>(address, value, access, lane),
             }
         }
+    }
+}
+
+/// All words of a lane at once; `false` where that is not possible.
+#[inline]
+fn scatter(
+    wave: &Wave,
+    group: &mut Workgroup<'_>,
+    address: u32,
+    source: usize,
+    count: usize,
+    access: Access,
+    lane: usize,
+) -> bool {
+    let word = |word: usize| wave.vgprs[source + word][lane];
+    match count {
+        1 => group.lds.scatter(address, [word(0)], access),
+        2 => group.lds.scatter(address, [word(0), word(1)], access),
+        4 => group.lds.scatter(address, [word(0), word(1), word(2), word(3)], access),
+        _ => false,
     }
 }
 
@@ -102,21 +128,38 @@ fn read_words(
     offset: u32,
     target: usize,
     transfer: Transfer,
+    access: Access,
 ) -> bool {
-    let Transfer::Words(count) = transfer else { return false };
+    match transfer {
+        Transfer::Words(1) => gather::<1>(wave, group, addresses, offset, target, access),
+        Transfer::Words(2) => gather::<2>(wave, group, addresses, offset, target, access),
+        Transfer::Words(3) => gather::<3>(wave, group, addresses, offset, target, access),
+        Transfer::Words(4) => gather::<4>(wave, group, addresses, offset, target, access),
+        _ => false,
+    }
+}
+
+fn gather<const N: usize>(
+    wave: &mut Wave,
+    group: &mut Workgroup<'_>,
+    addresses: &Lanes,
+    offset: u32,
+    target: usize,
+    access: Access,
+) -> bool {
     let exec = wave.exec();
     let first = exec.trailing_zeros() as usize % NUM_LANES;
     // All lanes often read the same address: then one does.
     let differing = (0..NUM_LANES)
         .fold(0, |all, lane| all | ((addresses[lane] ^ addresses[first]) & 0u32.wrapping_sub(exec >> lane & 1)));
     let readers = if differing == 0 { exec & (1 << first) } else { exec };
-    for word in 0..count as u32 {
-        let places = addresses.map(|address| address.wrapping_add(offset + 4 * word));
-        let Some(mut values) = group.lds.gather(&places, readers, wave.index) else { return false };
+    let places = addresses.map(|address| address.wrapping_add(offset));
+    let Some(mut values) = group.lds.gather::<N>(&places, readers, access) else { return false };
+    for (word, lanes) in values.iter_mut().enumerate() {
         if differing == 0 {
-            values = [values[first]; NUM_LANES];
+            *lanes = [lanes[first]; NUM_LANES];
         }
-        wave.write_masked(target + word as usize, &values, exec);
+        wave.write_masked(target + word, lanes, exec);
     }
     true
 }
@@ -125,12 +168,13 @@ fn load(line: &mut Line, transfer: Transfer) -> Result<Step, String> {
     let (target, address) = (line.vector_register(0)?, line.vector_register(1)?);
     let offset = line.take_number("offset")? as u32;
     Ok(Box::new(move |wave, group| {
+        let access = wave.lds_access()?;
         let addresses = wave.vgprs[address];
-        if read_words(wave, group, &addresses, offset, target, transfer) {
+        if read_words(wave, group, &addresses, offset, target, transfer, access) {
             return Ok(Flow::Next);
         }
         for lane in lanes_of(wave.exec()) {
-            read(wave, group, addresses[lane].wrapping_add(offset), target, transfer, lane)?;
+            read(wave, group, addresses[lane].wrapping_add(offset), target, transfer, access, lane)?;
         }
         Ok(Flow::Next)
     }))
@@ -140,8 +184,9 @@ fn store(line: &mut Line, transfer: Transfer) -> Result<Step, String> {
     let (address, source) = (line.vector_register(0)?, line.vector_register(1)?);
     let offset = line.take_number("offset")? as u32;
     Ok(Box::new(move |wave, group| {
+        let access = wave.lds_access()?;
         for lane in lanes_of(wave.exec()) {
-            write(wave, group, wave.vgprs[address][lane].wrapping_add(offset), source, transfer, lane)?;
+            write(wave, group, wave.vgprs[address][lane].wrapping_add(offset), source, transfer, access, lane)?;
         }
         Ok(Flow::Next)
     }))
@@ -156,11 +201,12 @@ fn load_pair(line: &mut Line, transfer: Transfer, unit: u32) -> Result<Step, Str
     let [first, second] = take_offsets(line, unit)?;
     let next = target + transfer.num_bytes() / 4;
     Ok(Box::new(move |wave, group| {
+        let access = wave.lds_access()?;
         let addresses = wave.vgprs[address];
         for (offset, target) in [(first, target), (second, next)] {
-            if !read_words(wave, group, &addresses, offset, target, transfer) {
+            if !read_words(wave, group, &addresses, offset, target, transfer, access) {
                 for lane in lanes_of(wave.exec()) {
-                    read(wave, group, addresses[lane].wrapping_add(offset), target, transfer, lane)?;
+                    read(wave, group, addresses[lane].wrapping_add(offset), target, transfer, access, lane)?;
                 }
             }
         }
@@ -172,10 +218,11 @@ fn store_pair(line: &mut Line, transfer: Transfer, unit: u32) -> Result<Step, St
     let (address, a, b) = (line.vector_register(0)?, line.vector_register(1)?, line.vector_register(2)?);
     let [first, second] = take_offsets(line, unit)?;
     Ok(Box::new(move |wave, group| {
+        let access = wave.lds_access()?;
         for lane in lanes_of(wave.exec()) {
             let base = wave.vgprs[address][lane];
-            write(wave, group, base.wrapping_add(first), a, transfer, lane)?;
-            write(wave, group, base.wrapping_add(second), b, transfer, lane)?;
+            write(wave, group, base.wrapping_add(first), a, transfer, access, lane)?;
+            write(wave, group, base.wrapping_add(second), b, transfer, access, lane)?;
         }
         Ok(Flow::Next)
     }))
@@ -208,9 +255,12 @@ fn run_update(
     data: usize,
     target: Option<usize>,
 ) -> Outcome {
+    let access = wave.lds_access()?;
     for lane in lanes_of(wave.exec()) {
         let operand = wave.vgprs[data][lane];
-        let old = group.lds.update(wave.vgprs[address][lane].wrapping_add(offset), lane, |old| update(old, operand))?;
+        let old = group
+            .lds
+            .update(wave.vgprs[address][lane].wrapping_add(offset), access, lane, |old| update(old, operand))?;
         target.into_iter().for_each(|target| wave.vgprs[target][lane] = old);
     }
     Ok(Flow::Next)
@@ -221,10 +271,11 @@ fn compare_store(line: &mut Line, target: Option<usize>, first: usize) -> Result
     let (new, expected) = (line.vector_register(first + 1)?, line.vector_register(first + 2)?);
     let offset = line.take_number("offset")? as u32;
     Ok(Box::new(move |wave, group| {
+        let access = wave.lds_access()?;
         for lane in lanes_of(wave.exec()) {
             let (new, expected) = (wave.vgprs[new][lane], wave.vgprs[expected][lane]);
             let swap = |old| if old == expected { new } else { old };
-            let old = group.lds.update(wave.vgprs[address][lane].wrapping_add(offset), lane, swap)?;
+            let old = group.lds.update(wave.vgprs[address][lane].wrapping_add(offset), access, lane, swap)?;
             target.into_iter().for_each(|target| wave.vgprs[target][lane] = old);
         }
         Ok(Flow::Next)

@@ -32,10 +32,6 @@ pub fn build(line: &mut Line, context: &Context<'_>) -> Result<Option<Step>, Str
             let (signed, unsigned) = (|word: u32| i32::from(word as i8), |word: u32| i32::from(word as u8));
             integers_by_sign::<8>(line, generation, signed, unsigned).map(Some)
         }
-        "v_wmma_i32_16x16x16_iu4" => {
-            let (signed, unsigned) = (|word: u32| (word << 28) as i32 >> 28, |word: u32| (word & 15) as i32);
-            integers_by_sign::<4>(line, generation, signed, unsigned).map(Some)
-        }
         _ => Ok(None),
     }
 }
@@ -60,10 +56,22 @@ impl Operands {
         };
         Ok(Operands { d: line.vector_register(0)?, a: line.vector_register(1)?, b: line.vector_register(2)?, c })
     }
+
+    /// gfx11 writes rows of D before it has read all of A and B, of `num_words` registers each.
+    fn check_overlap(&self, generation: Generation, num_words: usize) -> Result<(), String> {
+        let overlaps = |first: usize| first < self.d + 8 && self.d < first + num_words;
+        match generation {
+            Generation::Gfx11 if overlaps(self.a) || overlaps(self.b) => {
+                Err("D in registers of A or B, which gfx11 reads while it writes D".to_string())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 fn floats(line: &mut Line, generation: Generation, decode: impl Decode<f32>) -> Result<Step, String> {
     let operands = Operands::new(line, Kind::F32)?;
+    operands.check_overlap(generation, num_words::<16>(generation))?;
     Ok(Box::new(move |wave, _| {
         check_all_active(wave)?;
         let a = tile::<16, f32>(wave, operands.a, decode, generation, "A")?;
@@ -104,20 +112,21 @@ fn integers<const BITS: usize>(
 ) -> Result<Step, String> {
     let clamp = line.take_flag("clamp");
     let operands = Operands::new(line, Kind::B32)?;
+    operands.check_overlap(generation, num_words::<BITS>(generation))?;
     Ok(Box::new(move |wave, _| {
         check_all_active(wave)?;
         let a = tile::<BITS, f32>(wave, operands.a, move |word: u32| decode_a(word) as f32, generation, "A")?;
         let b = tile::<BITS, f32>(wave, operands.b, move |word: u32| decode_b(word) as f32, generation, "B")?;
         let mut c = read_rows(wave, &operands.c, generation);
         for (row, sums) in c.iter_mut().enumerate() {
-            // Sums of 16 products of bytes lie within 2^24, so they are exact in f32, which multiplies faster.
+            // Sums of 16 products of bytes lie within 2^20, so they are exact in f32, which multiplies faster.
             let mut products = [0.0f32; SIZE];
             for k in 0..SIZE {
                 for column in 0..SIZE {
                     products[column] = a[k][row].mul_add(b[k][column], products[column]);
                 }
             }
-            for (sum, product) in sums.iter_mut().zip(products.map(|product| product as i32)) {
+            for (sum, product) in sums.iter_mut().zip(products.map(to_integer)) {
                 *sum =
                     if clamp { (*sum as i32).saturating_add(product) as u32 } else { sum.wrapping_add(product as u32) };
             }
@@ -125,6 +134,14 @@ fn integers<const BITS: usize>(
         write_rows(wave, operands.d, &c, generation);
         Ok(Flow::Next)
     }))
+}
+
+/// A whole number within 2^22 as an integer: adding this float leaves it in the low bits, which is quicker than a conversion
+/// that has to think of everything else.
+#[inline(always)]
+fn to_integer(x: f32) -> i32 {
+    const SHIFT: f32 = 12_582_912.0;
+    (x + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i32
 }
 
 fn check_all_active(wave: &Wave) -> Result<(), Box<Trap>> {
@@ -135,6 +152,14 @@ fn check_all_active(wave: &Wave) -> Result<(), Box<Trap>> {
         )));
     }
     Ok(())
+}
+
+/// Registers that hold A or B, of elements of `BITS` bits.
+fn num_words<const BITS: usize>(generation: Generation) -> usize {
+    match generation {
+        Generation::Gfx11 => SIZE * BITS / 32,
+        Generation::Gfx12 => SIZE * BITS / 64,
+    }
 }
 
 /// The elements of A or B, of `BITS` bits, from the registers at `first`.
@@ -148,11 +173,7 @@ fn tile<const BITS: usize, T: Copy + Default>(
 ) -> Result<Tile<T>, Box<Trap>> {
     let per_word = 32 / BITS;
     let mut tile = [[T::default(); SIZE]; SIZE];
-    let num_words = match generation {
-        Generation::Gfx11 => SIZE / per_word,
-        Generation::Gfx12 => SIZE / per_word / 2,
-    };
-    for word in 0..num_words {
+    for word in 0..num_words::<BITS>(generation) {
         let (lower, upper) = wave.vgprs[first + word].split_at(SIZE);
         if generation == Generation::Gfx11 && lower != upper {
             return Err(replication_fault(lower, upper, first + word, name));

@@ -223,6 +223,7 @@ fn allocation_of<'a>(
     len: u64,
     lane: usize,
 ) -> Result<&'a Allocation, Box<Trap>> {
+    group.note(&[address; NUM_LANES], 1, len, verb != "reads");
     match group.memory.find(address, len, &mut wave.last_allocation) {
         Some(allocation) => Ok(allocation),
         None => Err(group.memory.describe_miss(verb, address, len, Some(lane))),
@@ -234,7 +235,9 @@ fn load_words<const N: usize>(wave: &mut Wave, group: &Workgroup<'_>, address: &
     if exec == 0 {
         return Ok(Flow::Next);
     }
+    wave.counts.bytes_read += u64::from(exec.count_ones()) * 4 * N as u64;
     let addresses = address.lanes(wave);
+    group.note(&addresses, exec, 4 * N as u64, false);
     let mut words = [[0; NUM_LANES]; N];
     match common_allocation(wave, group, &addresses, 4 * N as u64) {
         Some(common) => words = common.allocation.gather(&common.offsets),
@@ -260,6 +263,8 @@ fn load_parts(wave: &mut Wave, group: &Workgroup<'_>, address: &Address, target:
     }
     let addresses = address.lanes(wave);
     let len = transfer.num_bytes() as u64;
+    wave.counts.bytes_read += u64::from(exec.count_ones()) * len;
+    group.note(&addresses, exec, len, false);
     let mut merged = [0; NUM_LANES];
     match common_allocation(wave, group, &addresses, len) {
         Some(common) => [merged] = common.allocation.gather(&common.offsets),
@@ -287,7 +292,7 @@ fn load_anywhere(
     let addresses = address.lanes(wave);
     for lane in lanes_of(wave.exec()) {
         for word in 0..transfer.num_bytes().div_ceil(4) {
-            let at = addresses[lane] + 4 * word as u64;
+            let at = addresses[lane].wrapping_add(4 * word as u64);
             let value = read_anywhere(wave, group, at, transfer.num_bytes().min(4), lane)?;
             let register = &mut wave.vgprs[target + word][lane];
             *register = transfer.merge(*register, value);
@@ -305,11 +310,14 @@ fn read_anywhere(
     lane: usize,
 ) -> Result<u32, Box<Trap>> {
     match address >> 32 {
-        SHARED_APERTURE => match len {
-            1 => group.lds.load::<1>(address as u32, wave.index, lane),
-            2 => group.lds.load::<2>(address as u32, wave.index, lane),
-            _ => group.lds.load::<4>(address as u32, wave.index, lane),
-        },
+        SHARED_APERTURE => {
+            let access = wave.lds_access()?;
+            match len {
+                1 => group.lds.load::<1>(address as u32, access, lane),
+                2 => group.lds.load::<2>(address as u32, access, lane),
+                _ => group.lds.load::<4>(address as u32, access, lane),
+            }
+        }
         PRIVATE_APERTURE => {
             let at = private_offset(wave, "reads", address as u32, len, lane)?;
             let mut word = [0; 4];
@@ -332,11 +340,14 @@ fn write_anywhere(
     lane: usize,
 ) -> Result<(), Box<Trap>> {
     match address >> 32 {
-        SHARED_APERTURE => match len {
-            1 => group.lds.store::<1>(address as u32, value, wave.index, lane),
-            2 => group.lds.store::<2>(address as u32, value, wave.index, lane),
-            _ => group.lds.store::<4>(address as u32, value, wave.index, lane),
-        },
+        SHARED_APERTURE => {
+            let access = wave.lds_access()?;
+            match len {
+                1 => group.lds.store::<1>(address as u32, value, access, lane),
+                2 => group.lds.store::<2>(address as u32, value, access, lane),
+                _ => group.lds.store::<4>(address as u32, value, access, lane),
+            }
+        }
         PRIVATE_APERTURE => {
             let at = private_offset(wave, "writes", address as u32, len, lane)?;
             wave.scratch[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
@@ -381,6 +392,8 @@ fn store_words(wave: &mut Wave, group: &Workgroup<'_>, address: &Address, source
     }
     let addresses = address.lanes(wave);
     let len = 4 * count as u64;
+    wave.counts.bytes_written += u64::from(exec.count_ones()) * len;
+    group.note(&addresses, exec, len, true);
     let common = common_allocation(wave, group, &addresses, len);
     for lane in lanes_of(exec) {
         let allocation = match &common {
@@ -407,6 +420,8 @@ fn store_parts(
     }
     let addresses = address.lanes(wave);
     let len = transfer.num_bytes() as u64;
+    wave.counts.bytes_written += u64::from(exec.count_ones()) * len;
+    group.note(&addresses, exec, len, true);
     let common = common_allocation(wave, group, &addresses, len);
     let mut lane = 0;
     while lane < NUM_LANES {
@@ -446,7 +461,7 @@ fn store_anywhere(
     let addresses = address.lanes(wave);
     for lane in lanes_of(wave.exec()) {
         for word in 0..transfer.num_bytes().div_ceil(4) {
-            let at = addresses[lane] + 4 * word as u64;
+            let at = addresses[lane].wrapping_add(4 * word as u64);
             let value = transfer.stored(wave.vgprs[source + word][lane]);
             write_anywhere(wave, group, at, value, transfer.num_bytes().min(4), lane)?;
         }
@@ -586,7 +601,7 @@ fn update_word(
     f: impl Fn(u32) -> u32,
 ) -> Result<u32, Box<Trap>> {
     if address >> 32 == SHARED_APERTURE {
-        return group.lds.update(address as u32, lane, f);
+        return group.lds.update(address as u32, wave.lds_access()?, lane, f);
     }
     let allocation = allocation_of(wave, group, "updates", address, 4, lane)?;
     let word = allocation.atomic(address - allocation.base);

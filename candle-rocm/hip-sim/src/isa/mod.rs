@@ -67,7 +67,10 @@ pub fn translate(text: &str, context: &Context<'_>) -> Result<Step, String> {
         return vector::build_pair(first, second);
     }
     if control::has_no_effect(text.split_whitespace().next().unwrap_or_default()) {
-        return Ok(Box::new(|_, _| Ok(Flow::Next)));
+        return Ok(Box::new(|wave, _| {
+            wave.counts.idle += 1;
+            Ok(Flow::Next)
+        }));
     }
     let mut line = Line::parse(text)?;
     for family in FAMILIES {

@@ -3,7 +3,7 @@
 
 use crate::asm::{Line, NULL, Operand, Place, VCC};
 use crate::wave::{Lanes, NUM_LANES, Wave};
-use half::f16;
+use half::{bf16, f16};
 
 /// The type that an instruction reads or writes, as far as operands depend on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,6 +12,8 @@ pub enum Kind {
     F32,
     B16,
     F16,
+    /// Two bf16 in one register. A constant is the lower one, and the upper one is 0; so with pairs of f16 as `F16`.
+    PairBf16,
     B64,
     F64,
     /// A scalar register with one bit for each lane.
@@ -163,6 +165,7 @@ fn float_bits(value: f64, kind: Kind) -> u64 {
     let value = if (value - 0.15915494).abs() < 1e-4 { std::f64::consts::FRAC_1_PI / 2.0 } else { value };
     match kind {
         Kind::F16 => u64::from(f16::from_f64(value).to_bits()),
+        Kind::PairBf16 => u64::from(bf16::from_f64(value).to_bits()),
         Kind::B64 | Kind::F64 => value.to_bits(),
         // Instructions on 16-bit integers read inline floats as 32 bits and ignore the upper half.
         Kind::B16 | Kind::B32 | Kind::F32 | Kind::Mask => u64::from((value as f32).to_bits()),

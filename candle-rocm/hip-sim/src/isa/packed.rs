@@ -3,7 +3,7 @@
 
 use super::lane_ops::{LaneOp, half_to_f32, lookup};
 use super::operands::{Kind, Source};
-use super::vector::{clamp_to_one, flush_lanes, insert_half};
+use super::vector::{clamp_to_one, insert_half};
 use super::{Context, Step};
 use crate::asm::Line;
 use crate::wave::{Flow, Lanes, NUM_LANES, Wave};
@@ -82,10 +82,8 @@ fn evaluate(op: &LaneOp, sources: &[Source], wave: &Wave, clamp: bool, out: &mut
     for (i, source) in sources.iter().enumerate() {
         let mut buffer = [0; NUM_LANES];
         inputs[i] = *source.read(wave, &mut buffer);
-        flush_lanes(wave, op.sources[i], &mut inputs[i]);
     }
     (op.run)(&[&inputs[0], &inputs[1], &inputs[2]], out);
-    flush_lanes(wave, op.result, out);
     if clamp {
         out.iter_mut().for_each(|value| *value = clamp_f16(*value));
     }

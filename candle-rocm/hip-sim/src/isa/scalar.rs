@@ -167,10 +167,10 @@ fn bitwise(line: &mut Line) -> Result<Option<Step>, String> {
         "s_bcnt1_i32_b32" => one(line, |a: u32, scc| nonzero(a.count_ones(), scc)),
         "s_bcnt1_i32_b64" => one(line, |a: u64, scc| nonzero(a.count_ones(), scc)),
         "s_bcnt0_i32_b32" => one(line, |a: u32, scc| nonzero(a.count_zeros(), scc)),
-        "s_ctz_i32_b32" | "s_ff1_i32_b32" => one(line, |a: u32, _| if a == 0 { u32::MAX } else { a.trailing_zeros() }),
-        "s_ctz_i32_b64" | "s_ff1_i32_b64" => one(line, |a: u64, _| if a == 0 { u32::MAX } else { a.trailing_zeros() }),
-        "s_clz_i32_u32" | "s_flbit_i32_b32" => one(line, |a: u32, _| if a == 0 { u32::MAX } else { a.leading_zeros() }),
-        "s_clz_i32_u64" | "s_flbit_i32_b64" => one(line, |a: u64, _| if a == 0 { u32::MAX } else { a.leading_zeros() }),
+        "s_ctz_i32_b32" => one(line, |a: u32, _| if a == 0 { u32::MAX } else { a.trailing_zeros() }),
+        "s_ctz_i32_b64" => one(line, |a: u64, _| if a == 0 { u32::MAX } else { a.trailing_zeros() }),
+        "s_clz_i32_u32" => one(line, |a: u32, _| if a == 0 { u32::MAX } else { a.leading_zeros() }),
+        "s_clz_i32_u64" => one(line, |a: u64, _| if a == 0 { u32::MAX } else { a.leading_zeros() }),
         "s_cls_i32" => one(line, |a: i32, _| count_sign_bits(a)),
         "s_lshl_b32" => two_nonzero(line, |a: u32, b: u32| a << (b & 31)),
         "s_lshl_b64" => two_nonzero(line, |a: u64, b: u32| a << (b & 63)),
@@ -267,12 +267,9 @@ fn wide(line: &mut Line) -> Result<Option<Step>, String> {
     }
 }
 
-fn half(x: f32) -> u32 {
-    u32::from(f16::from_f32(x).to_bits())
-}
-
-fn from_half(bits: u32) -> f32 {
-    f16::from_bits(bits as u16).to_f32()
+/// Through f32, which rounds sums and products of f16 as if computed exactly. The upper half of the result is 0.
+fn halves(line: &Line, f: fn(f32, f32) -> f32) -> Result<Option<Step>, String> {
+    two(line, move |a: f16, b: f16, _| f16::from_f32(f(a.to_f32(), b.to_f32())))
 }
 
 fn float(line: &mut Line) -> Result<Option<Step>, String> {
@@ -292,13 +289,13 @@ fn float(line: &mut Line) -> Result<Option<Step>, String> {
         "s_cvt_f32_u32" => one(line, |a: u32, _| a as f32),
         "s_cvt_i32_f32" => one(line, |a: f32, _| a as i32),
         "s_cvt_u32_f32" => one(line, |a: f32, _| a as u32),
-        "s_cvt_f16_f32" => one(line, |a: f32, _| half(a)),
-        "s_cvt_f32_f16" => one(line, |a: u32, _| from_half(a)),
-        "s_cvt_hi_f32_f16" => one(line, |a: u32, _| from_half(a >> 16)),
+        "s_cvt_f16_f32" => one(line, |a: f32, _| f16::from_f32(a)),
+        "s_cvt_f32_f16" => one(line, |a: f16, _| a.to_f32()),
+        "s_cvt_hi_f32_f16" => one(line, |a: u32, _| f16::from_bits((a >> 16) as u16).to_f32()),
         "s_cvt_pk_rtz_f16_f32" => two(line, |a: f32, b: f32, _| to_f16_towards_zero(a) | to_f16_towards_zero(b) << 16),
-        "s_add_f16" => two(line, |a: u32, b: u32, _| half(from_half(a) + from_half(b))),
-        "s_sub_f16" => two(line, |a: u32, b: u32, _| half(from_half(a) - from_half(b))),
-        "s_mul_f16" => two(line, |a: u32, b: u32, _| half(from_half(a) * from_half(b))),
+        "s_add_f16" => halves(line, |a, b| a + b),
+        "s_sub_f16" => halves(line, |a, b| a - b),
+        "s_mul_f16" => halves(line, |a, b| a * b),
         _ => Ok(None),
     }
 }
@@ -395,6 +392,7 @@ fn comparison(line: &mut Line) -> Result<Option<Step>, String> {
         "i32" => ordered::<i32>(line, relation),
         "u64" => ordered::<u64>(line, relation),
         "f32" => partly_ordered::<f32>(line, relation),
+        "f16" => partly_ordered::<f16>(line, relation),
         _ => Ok(None),
     }
 }

@@ -3,7 +3,7 @@
 use super::operands::{Kind, ScalarSource};
 use super::{Context, Step};
 use crate::asm::Line;
-use crate::wave::Flow;
+use crate::wave::{Flow, NUM_LANES};
 
 /// What a scalar load reads: whole words, or a part of one with its sign.
 #[derive(Clone, Copy)]
@@ -63,6 +63,7 @@ fn load(line: &mut Line, width: Width, is_buffer: bool) -> Result<Step, String> 
         let Some(allocation) = group.memory.find(address, len, &mut wave.last_allocation) else {
             return Err(group.memory.describe_miss("reads", address, len, None));
         };
+        group.note(&[address; NUM_LANES], 1, len, false);
         let at = address - allocation.base;
         match width {
             Width::Words(count) => {

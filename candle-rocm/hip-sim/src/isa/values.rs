@@ -62,6 +62,7 @@ macro_rules! wide_value {
 wide_value!(u32, B32, |bits| bits as u32, |value| u64::from(value));
 wide_value!(i32, B32, |bits| bits as i32, |value| u64::from(value as u32));
 wide_value!(f32, F32, |bits| f32::from_bits(bits as u32), |value| u64::from(value.to_bits()));
+wide_value!(f16, F16, |bits| f16::from_bits(bits as u16), |value| u64::from(value.to_bits()));
 wide_value!(u64, B64, |bits| bits, |value| value);
 wide_value!(i64, B64, |bits| bits as i64, |value| value as u64);
 wide_value!(f64, F64, |bits| f64::from_bits(bits), |value| value.to_bits());

@@ -1,7 +1,6 @@
 //! How is a vector instruction executed? Reads the inputs of a lane operation, applies modifiers of the result, and
 //! writes it under EXEC; alone, with a permuted input, or two at once (dual issue).
 
-use super::arithmetic::flush;
 use super::dpp::Dpp;
 use super::lane_ops::{LaneOp, lookup, lookup_saturating};
 use super::operands::{Kind, Source};
@@ -114,9 +113,6 @@ impl Compute {
     /// As `evaluate`, with the first input given.
     #[inline]
     fn evaluate_with(&self, wave: &Wave, first: &Lanes, out: &mut Lanes) {
-        if wave.flush.f32 || wave.flush.f16_f64 {
-            return self.evaluate_flushed(wave, first, out);
-        }
         match self.sources.as_slice() {
             [_] => (self.op.run)(&[first, &ZERO, &ZERO], out),
             [_, y] => (self.op.run)(&[first, y.read(wave, &mut [0; NUM_LANES]), &ZERO], out),
@@ -126,17 +122,6 @@ impl Compute {
             }
             _ => unreachable!("lane operations have one to three inputs"),
         }
-    }
-
-    /// As `evaluate_with`, where the mode takes subnormal inputs as zeros.
-    fn evaluate_flushed(&self, wave: &Wave, first: &Lanes, out: &mut Lanes) {
-        let mut inputs = [[0; NUM_LANES]; 3];
-        for (i, source) in self.sources.iter().enumerate() {
-            let mut buffer = [0; NUM_LANES];
-            inputs[i] = if i == 0 { *first } else { *source.read(wave, &mut buffer) };
-            flush_lanes(wave, self.op.sources[i], &mut inputs[i]);
-        }
-        (self.op.run)(&[&inputs[0], &inputs[1], &inputs[2]], out);
     }
 
     fn run_permuted(&self, wave: &mut Wave, dpp: &Dpp) {
@@ -150,7 +135,6 @@ impl Compute {
     /// Applies what happens to a result between the operation and the register.
     #[inline]
     pub fn finish(&self, wave: &Wave, out: &mut Lanes) {
-        flush_lanes(wave, self.op.result, out);
         if self.output != NO_MODIFIERS {
             self.output.apply(self.op.result, out);
         }
@@ -186,16 +170,6 @@ impl OutputModifiers {
             let limited = if self.clamp { clamp_to_one(scaled) } else { scaled };
             *value = if kind == Kind::F16 { u32::from(f16::from_f32(limited).to_bits()) } else { limited.to_bits() };
         }
-    }
-}
-
-/// Replaces subnormal numbers by zeros where the float mode says so.
-pub fn flush_lanes(wave: &Wave, kind: Kind, lanes: &mut Lanes) {
-    if kind == Kind::F32 && wave.flush.f32 {
-        lanes.iter_mut().for_each(|value| *value = flush(f32::from_bits(*value)).to_bits());
-    }
-    if kind == Kind::F16 && wave.flush.f16_f64 {
-        lanes.iter_mut().filter(|value| **value & 0x7C00 == 0).for_each(|value| *value &= 0xFFFF_8000);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What do vector instructions on 64-bit values compute? Addresses, shifts and f64, in register pairs.
 
-use super::arithmetic::{div_fixup_f64, frexp, ldexp};
+use super::arithmetic::{below_one, div_fixup_f64, ldexp, max_num_f64, min_num_f64};
 use super::operands::{Kind, WideLanes, WideSource};
 use super::values::WideValue;
 use super::{Context, Step};
@@ -51,8 +51,8 @@ fn lookup(name: &str) -> Option<WideOp> {
         "v_mul_f64" => two(|a: f64, b: f64| a * b),
         "v_fma_f64" => three_doubles(f64::mul_add),
         "v_div_fixup_f64" => three_doubles(div_fixup_f64),
-        "v_max_f64" | "v_max_num_f64" => two(|a: f64, b: f64| if a > b || b.is_nan() { a } else { b }),
-        "v_min_f64" | "v_min_num_f64" => two(|a: f64, b: f64| if a < b || b.is_nan() { a } else { b }),
+        "v_max_f64" | "v_max_num_f64" => two(max_num_f64),
+        "v_min_f64" | "v_min_num_f64" => two(min_num_f64),
         "v_ldexp_f64" => two(ldexp),
         "v_rcp_f64" => one(|a: f64| 1.0 / a),
         "v_rsq_f64" => one(|a: f64| 1.0 / a.sqrt()),
@@ -61,9 +61,7 @@ fn lookup(name: &str) -> Option<WideOp> {
         "v_ceil_f64" => one(f64::ceil),
         "v_trunc_f64" => one(f64::trunc),
         "v_rndne_f64" => one(f64::round_ties_even),
-        "v_fract_f64" => one(|a: f64| a - a.floor()),
-        "v_frexp_mant_f64" => one(|a: f64| frexp(a).0),
-        "v_frexp_exp_i32_f64" => one(|a: f64| frexp(a).1),
+        "v_fract_f64" => one(|a: f64| below_one(a - a.floor(), 1.0 - f64::EPSILON / 2.0)),
         "v_cvt_f64_f32" => one(<f64 as From<f32>>::from),
         "v_cvt_f32_f64" => one(|a: f64| a as f32),
         "v_cvt_f64_i32" => one(<f64 as From<i32>>::from),

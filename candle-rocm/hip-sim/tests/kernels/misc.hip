@@ -3,6 +3,9 @@
 
 static const __attribute__((device)) float table[16] = {0.5f, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987};
 
+// Found by its name, not only through code.
+extern "C" __attribute__((device, used)) u32 primes[4] = {2, 3, 5, 7};
+
 KERNEL(32) look_up(const u32 *index, float *y) { y[thread()] = table[index[thread()] & 15]; }
 
 KERNEL(64) divide(const float *a, const float *b, float *y) { y[thread()] = a[thread()] / b[thread()]; }

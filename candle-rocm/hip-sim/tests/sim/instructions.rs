@@ -487,9 +487,87 @@ fn unaligned_and_partial_accesses_of_memory() {
 }
 
 #[test]
-fn the_float_mode_of_the_descriptor_flushes_subnormals() {
+fn scalar_halves_have_constants_of_their_type() {
+    for target in ["gfx1151", "gfx1201"] {
+        let gpu = Gpu::new(target);
+        let body = "s_mov_b32 s4, 0x4200\n s_add_f16 s5, s4, 1.0\n s_mul_f16 s6, 0.5, s4\n v_mov_b32 v10, s5\n v_mov_b32 v11, s6";
+        let [sum, product] = execute(&gpu, body, &integer_rows());
+        assert_eq!([h(sum[0]).to_f32(), h(product[0]).to_f32()], [4.0, 1.5], "{target}");
+        let body = "s_cvt_f32_f16 s5, 2.0\n s_sub_f16 s6, s4, 0x4000\n v_mov_b32 v10, s5\n v_mov_b32 v11, s6";
+        let [wide, difference] = execute(&gpu, &format!("s_mov_b32 s4, 0x4200\n {body}"), &integer_rows());
+        assert_eq!([f(wide[0]), h(difference[0]).to_f32()], [2.0, 1.0], "{target}");
+    }
+}
+
+#[test]
+fn a_constant_of_a_pair_of_halves_is_the_lower_one() {
+    for target in ["gfx1151", "gfx1201"] {
+        let gpu = Gpu::new(target);
+        let rows: Rows = std::array::from_fn(|_| [0x4200_4000; 32]);
+        let body = "v_mov_b32 v3, 0\n v_dot2_f32_f16 v10, v1, 1.0, v3\n v_dot2_f32_bf16 v11, v1, 1.0, v3";
+        let [halves, bf16s] = execute(&gpu, body, &rows);
+        assert_eq!([f(halves[0]), f(bf16s[0])], [2.0, 2.0], "{target}: 0x4000 is 2 in both");
+    }
+}
+
+#[test]
+fn groups_of_eight_write_zero_where_the_source_is_inactive() {
+    for target in ["gfx1151", "gfx1201"] {
+        let gpu = Gpu::new(target);
+        let rows: Rows = std::array::from_fn(|_| [7; 32]);
+        let body = "v_mov_b32 v10, 9\n v_mov_b32 v11, 9\n s_mov_b32 exec_lo, 1\n v_mov_b32_dpp v10, v1 dpp8:[1,0,3,2,5,4,7,6]\n v_mov_b32_dpp v11, v1 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf";
+        let [eight, four] = execute(&gpu, body, &rows);
+        assert_eq!((eight[0], four[0], eight[1]), (0, 9, 9), "{target}");
+    }
+}
+
+#[test]
+fn lanes_send_values_and_take_them_by_a_selector_of_their_own() {
+    let rows: Rows = std::array::from_fn(|row| std::array::from_fn(|lane| (row * 100 + lane) as u32));
+    let lane = "v_lshrrev_b32 v5, 2, v0\n v_xor_b32 v5, 3, v5\n";
+    for target in ["gfx1151", "gfx1201"] {
+        let gpu = Gpu::new(target);
+        let send = format!(
+            "{lane} v_lshlrev_b32 v5, 2, v5\n ds_permute_b32 v10, v5, v1\n s_mov_b32 s4, 77\n v_writelane_b32 v11, s4, 5"
+        );
+        let [sent, written] = execute(&gpu, &send, &rows);
+        assert_eq!(sent, std::array::from_fn(|lane| lane as u32 ^ 3), "{target}");
+        assert_eq!(written, std::array::from_fn(|lane| if lane == 5 { 77 } else { 0 }), "{target}");
+    }
+    let gpu = Gpu::new("gfx1201");
+    let take = format!("{lane} v_permlane16_var_b32 v10, v1, v5\n v_permlanex16_var_b32 v11, v1, v5");
+    let [same, other] = execute(&gpu, &take, &rows);
+    assert_eq!(same, std::array::from_fn(|lane| lane as u32 ^ 3));
+    assert_eq!(other, std::array::from_fn(|lane| lane as u32 ^ 19));
+}
+
+#[test]
+fn a_call_comes_back() {
     let gpu = Gpu::new("gfx1151");
-    let rows: Rows = std::array::from_fn(|_| [0x0040_0000; 32]);
-    let [kept, flushed] = execute(&gpu, "v_add_f32 v10, 0, v1\n s_denorm_mode 0\n v_add_f32 v11, 0, v1", &rows);
-    assert_eq!((kept[0], flushed[0]), (0x0040_0000, 0));
+    let body = "s_getpc_b64 s[4:5]\n.Lhere:\n s_add_u32 s4, s4, .Lcallee-.Lhere\n s_addc_u32 s5, s5, 0\n s_swappc_b64 s[6:7], s[4:5]\n v_add_nc_u32 v10, 1, v10\n s_branch .Lback\n.Lcallee:\n v_mov_b32 v10, 41\n s_setpc_b64 s[6:7]\n.Lback:";
+    assert_eq!(execute(&gpu, body, &integer_rows())[0], [42; 32]);
+}
+
+#[test]
+fn conversions_towards_zero_never_grow() {
+    for target in ["gfx1151", "gfx1201"] {
+        let gpu = Gpu::new(target);
+        let rows: Rows = [[1.0009f32, 65535.0], [-1.0009, 2.9e-8], [0.0; 2], [0.0; 2]]
+            .map(|pair| std::array::from_fn(|lane| pair[lane % 2].to_bits()));
+        let [vector, _] = execute(&gpu, "v_cvt_pk_rtz_f16_f32 v10, v1, v2", &rows);
+        assert_eq!([vector[0], vector[1]], [0xBC00_3C00, 0x0000_7BFF], "{target}");
+        let scalar = "s_mov_b32 s4, 0x3f801d7e\n s_cvt_pk_rtz_f16_f32 s5, s4, 1.0\n v_mov_b32 v10, s5\n s_fmaak_f32 s6, 2.0, s4, 0x40400000\n s_fmamk_f32 s7, s4, 0x40000000, s4\n v_sub_f32 v11, s6, s7";
+        let [packed, difference] = execute(&gpu, scalar, &rows);
+        let x = f(0x3F80_1D7E);
+        assert_eq!((packed[0], f(difference[0])), (0x3C00_3C00, x.mul_add(2.0, 3.0) - x.mul_add(2.0, x)), "{target}");
+    }
+}
+
+#[test]
+fn waits_and_hints_change_nothing_and_are_counted_as_idle() {
+    let gpu = Gpu::new("gfx1151");
+    let hints = "s_nop 1\n v_nop\n s_sleep 1\n s_setprio 1\n s_icache_inv\n s_clause 0x1\n s_delay_alu instid0(VALU_DEP_1)\n s_waitcnt vmcnt(0)\n s_waitcnt_vscnt null, 0x0\n s_set_inst_prefetch_distance 0x1\n s_round_mode 0x0\n s_getreg_b32 s4, hwreg(HW_REG_SHADER_CYCLES)";
+    let rows = integer_rows();
+    assert_eq!(execute(&gpu, &format!("v_mov_b32 v10, v1\n {hints}"), &rows)[0], rows[0]);
+    assert_eq!(gpu.counter(c"idle"), 10);
 }

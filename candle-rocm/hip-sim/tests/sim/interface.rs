@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // The interface is C's.
 #![allow(clippy::undocumented_unsafe_blocks)] // Out pointers are of locals, strings are literals.
 
-use crate::support::{Gpu, compile};
+use crate::support::{Gpu, assemble, assemble_with, compile};
 use amdhip64::api::*;
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -91,8 +91,12 @@ fn copies_check_direction_and_length() {
     assert_eq!(unsafe { hipMemcpy(to, buffer.address, 5, 2) }, 1, "past the end");
     assert_eq!(unsafe { hipMemcpy(to, buffer.address.wrapping_byte_add(1), 3, 4) }, 0);
     assert_eq!(host, [2, 3, 4, 0, 0, 0, 0, 0]);
+    let within = |to: usize, len| unsafe {
+        hipMemcpyDtoDAsync(buffer.address.wrapping_byte_add(to), buffer.address, len, null_mut())
+    };
+    assert_eq!([within(2, 2), within(1, 2), within(0, 4)], [0, 1, 1], "ranges may touch, not overlap");
     assert_eq!(unsafe { hipMemsetAsync(buffer.address, 0x1AB, 3, null_mut()) }, 0);
-    assert_eq!(gpu.download(buffer), [0xAB, 0xAB, 0xAB, 4]);
+    assert_eq!(gpu.download(buffer), [0xAB, 0xAB, 0xAB, 2]);
 }
 
 #[test]
@@ -161,9 +165,6 @@ fn a_captured_stream_records_and_its_graph_replays() {
     let buffer = gpu.upload(&[0u8; 4]);
     assert_eq!(hipStreamBeginCapture(stream, 2), 0);
     assert_eq!(unsafe { hipMemsetAsync(buffer.address, 7, 4, stream) }, 0);
-    let mut pointer = null_mut();
-    assert_eq!(unsafe { hipMalloc(&mut pointer, 16) }, 900, "not while capturing");
-    assert_eq!(hipStreamSynchronize(stream), 900);
     let mut graph = null_mut();
     assert_eq!(unsafe { hipStreamEndCapture(stream, &mut graph) }, 0);
     assert_eq!(gpu.download(buffer), [0; 4], "recorded, not executed");
@@ -197,20 +198,146 @@ fn an_executable_graph_takes_over_parameters_of_a_graph_with_the_same_nodes() {
     assert_eq!(unsafe { hipGraphExecUpdate(executable, capture(&[3, 4]), &mut node, &mut result) }, 910);
 }
 
-#[test]
-fn a_second_stream_joins_a_capture_through_an_event() {
-    let gpu = Gpu::new("gfx1151");
-    let (first, second) = (new_stream(), new_stream());
-    let buffer = gpu.upload(&[0u8; 4]);
+fn new_event() -> *mut c_void {
     let mut event = null_mut();
     assert_eq!(unsafe { hipEventCreateWithFlags(&mut event, 2) }, 0);
+    event
+}
+
+fn end_capture(stream: *mut c_void) -> (i32, *mut c_void) {
+    let mut graph = std::ptr::dangling_mut();
+    (unsafe { hipStreamEndCapture(stream, &mut graph) }, graph)
+}
+
+#[test]
+fn a_second_stream_joins_a_capture_through_an_event_and_is_joined_back() {
+    let gpu = Gpu::new("gfx1151");
+    let (first, second, fork, join) = (new_stream(), new_stream(), new_event(), new_event());
+    let buffer = gpu.upload(&[0u8; 4]);
     assert_eq!(hipStreamBeginCapture(first, 2), 0);
-    assert_eq!([hipEventRecord(event, first), hipStreamWaitEvent(second, event, 0)], [0, 0]);
+    assert_eq!([hipEventRecord(fork, first), hipStreamWaitEvent(second, fork, 0)], [0, 0]);
     assert_eq!(unsafe { hipMemsetAsync(buffer.address, 5, 4, second) }, 0);
-    let mut graph = null_mut();
-    assert_eq!(unsafe { hipStreamEndCapture(first, &mut graph) }, 0);
+    assert_eq!([hipEventRecord(join, second), hipStreamWaitEvent(first, join, 0)], [0, 0]);
+    assert_eq!(end_capture(second).0, 903, "it began on the first");
+    let (status, graph) = end_capture(first);
+    assert_eq!((status, graph.is_null()), (0, false));
     assert_eq!(gpu.download(buffer), [0; 4], "the second stream recorded");
     assert_eq!(hipStreamSynchronize(second), 0, "and is free again");
+}
+
+#[test]
+fn work_of_a_second_stream_that_the_first_does_not_wait_for_is_unjoined() {
+    let gpu = Gpu::new("gfx1151");
+    let (first, second, fork, join) = (new_stream(), new_stream(), new_event(), new_event());
+    let buffer = gpu.upload(&[0u8; 4]);
+    assert_eq!(hipStreamBeginCapture(first, 2), 0);
+    assert_eq!([hipEventRecord(fork, first), hipStreamWaitEvent(second, fork, 0)], [0, 0]);
+    assert_eq!([hipEventRecord(join, second), hipStreamWaitEvent(first, join, 0)], [0, 0]);
+    assert_eq!(unsafe { hipMemsetAsync(buffer.address, 5, 4, second) }, 0, "after the event");
+    let (status, graph) = end_capture(first);
+    assert_eq!((status, graph.is_null()), (904, true));
+    assert_eq!([hipStreamSynchronize(first), hipStreamSynchronize(second)], [0, 0], "the capture has ended");
+}
+
+#[test]
+fn a_call_that_is_not_allowed_invalidates_the_capture() {
+    let gpu = Gpu::new("gfx1151");
+    let buffer = gpu.upload(&[0u8; 4]);
+    let (stream, event) = (new_stream(), new_event());
+    let calls: [(&str, &dyn Fn() -> i32, i32); 7] = [
+        ("synchronise", &|| hipStreamSynchronize(stream), 900),
+        ("query", &|| hipStreamQuery(stream), 900),
+        ("query an event", &|| hipEventRecord(event, stream) + hipEventQuery(event), 900),
+        ("wait for the device", &|| hipDeviceSynchronize(), 900),
+        ("allocate", &|| unsafe { hipMalloc(&mut null_mut(), 16) }, 900),
+        ("copy and wait", &|| unsafe { hipMemcpy([0u8; 4].as_mut_ptr().cast(), buffer.address, 4, 2) }, 900),
+        ("wait for work outside", &|| hipStreamWaitEvent(stream, new_event(), 0), 905),
+    ];
+    for (what, call, expected) in calls {
+        assert_eq!(hipStreamBeginCapture(stream, 2), 0);
+        assert_eq!(call(), expected, "{what}");
+        let mut state = -1;
+        assert_eq!((unsafe { hipStreamIsCapturing(stream, &mut state) }, state), (0, 2), "{what}");
+        let (status, graph) = end_capture(stream);
+        assert_eq!((status, graph.is_null()), (901, true), "{what}");
+        assert_eq!(end_capture(stream).0, 401, "no longer captured");
+    }
+}
+
+#[test]
+fn two_captures_do_not_meet() {
+    let _gpu = Gpu::new("gfx1151");
+    let (first, second, event) = (new_stream(), new_stream(), new_event());
+    assert_eq!([hipStreamBeginCapture(first, 2), hipStreamBeginCapture(second, 2)], [0, 0]);
+    assert_eq!([hipEventRecord(event, first), hipStreamWaitEvent(second, event, 0)], [0, 902]);
+    assert_eq!([end_capture(first).0, end_capture(second).0], [901, 901]);
+}
+
+#[test]
+fn pinned_memory_is_page_aligned_and_freed_once() {
+    let _gpu = Gpu::new("gfx1151");
+    let mut pointer: *mut c_void = null_mut();
+    assert_eq!(unsafe { hipHostMalloc(&mut pointer, 100, 0) }, 0);
+    assert!(pointer.addr().is_multiple_of(4096));
+    assert_eq!(unsafe { (hipHostFree(pointer), hipHostFree(pointer), hipHostFree(null_mut())) }, (0, 1, 0));
+    assert_eq!(unsafe { hipHostMalloc(null_mut(), 100, 0) }, 1);
+}
+
+#[test]
+fn functions_tell_what_they_need_and_take_limits() {
+    let gpu = Gpu::new("gfx1151");
+    let function = gpu.function(&assemble("", "gfx1151"), "test");
+    let attribute = |id| {
+        let mut value = -1;
+        (unsafe { hipFuncGetAttribute(&mut value, id, function) }, value)
+    };
+    let expected = [(0, 1024), (0, 1024), (0, 0), (0, 0), (0, 96), (0, 65_536 - 1024)];
+    assert_eq!([0, 1, 2, 3, 4, 8].map(attribute), expected);
+    assert_eq!(attribute(99).0, 1);
+    let set = |id, value| hipFuncSetAttribute(function, id, value);
+    assert_eq!([set(8, 64_512), set(8, 64_513), set(8, -1), set(9, 50), set(1, 0)], [0, 1, 1, 0, 1]);
+}
+
+#[test]
+fn occupancy_counts_registers_in_the_granules_of_the_target() {
+    // Of 1536 registers a SIMD of gfx1151 hands out 24 at once, of 1024 one of gfx1150 16.
+    for (target, registers, blocks) in
+        [("gfx1151", "147", 9), ("gfx1151", "96", 16), ("gfx1150", "147", 6), ("gfx1201", "97", 12)]
+    {
+        let gpu = Gpu::new(target);
+        let count = format!(".vgpr_count: {registers}");
+        let code =
+            assemble_with("", target, &[(".vgpr_count: 96", &count), (": 1024\n    .private", ": 0\n    .private")]);
+        let function = gpu.function(&code, "test");
+        let mut value = -1;
+        assert_eq!(unsafe { hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(&mut value, function, 128, 0) }, 0);
+        assert_eq!(value, blocks, "{target} with {registers} registers");
+        assert_eq!(unsafe { hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(&mut value, function, 1025, 0) }, 1);
+        assert_eq!(unsafe { hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(&mut value, function, 128, 65_536) }, 0);
+        assert_eq!(value, 2, "128 KiB of LDS for two blocks of 64");
+    }
+}
+
+#[test]
+fn variables_of_a_module_have_an_address_and_a_size() {
+    let gpu = Gpu::new("gfx1151");
+    let module = gpu.try_load(&compile("misc.hip", "gfx1151", &[])).unwrap();
+    let (mut pointer, mut size) = (null_mut(), 0);
+    assert_eq!(unsafe { hipModuleGetGlobal(&mut pointer, &mut size, module, c"primes".as_ptr()) }, 0);
+    assert_eq!(size, 16);
+    let mut values = [0u32; 4];
+    assert_eq!(unsafe { hipMemcpy(values.as_mut_ptr().cast(), pointer, 16, 2) }, 0);
+    assert_eq!(values, [2, 3, 5, 7]);
+    assert_eq!(unsafe { hipModuleGetGlobal(&mut pointer, &mut size, module, c"nothing".as_ptr()) }, 500);
+}
+
+#[test]
+fn a_grid_is_limited_along_y_and_z() {
+    let gpu = Gpu::new("gfx1151");
+    let function = gpu.function(&compile("misc.hip", "gfx1151", &[]), "block_size");
+    let y = gpu.allocate::<u32>(64);
+    assert_eq!(gpu.launch(function, [1, 65_536, 1], 64, 0, &[y.into()]), 9);
+    assert_eq!(gpu.launch(function, [1, 1, 65_536], 64, 0, &[y.into()]), 9);
 }
 
 #[test]

@@ -100,6 +100,10 @@ impl Gpu {
 
     pub fn function(&self, code: &[u8], name: &str) -> *mut c_void {
         let module = self.try_load(code).unwrap_or_else(|status| panic!("status {status}: {}", self.fault()));
+        self.function_of(module, name)
+    }
+
+    pub fn function_of(&self, module: *mut c_void, name: &str) -> *mut c_void {
         let mut function = std::ptr::null_mut();
         let name = CString::new(name).unwrap();
         // SAFETY: `function` is valid for a write, and the name ends with a zero byte.
@@ -123,6 +127,26 @@ impl Gpu {
         unsafe { hipModuleLaunchKernel(function, x, y, z, block, 1, 1, lds, stream, pointers.as_mut_ptr(), extra) }
     }
 
+    /// Launches with the arguments as one buffer.
+    pub fn launch_bytes(&self, function: *mut c_void, grid: [u32; 3], block: u32, bytes: &[u8]) -> c_int {
+        let [x, y, z] = grid;
+        let tag = std::ptr::without_provenance_mut;
+        let mut size = bytes.len();
+        let arguments = bytes.as_ptr().cast_mut().cast();
+        let mut extra: [*mut c_void; 5] = [tag(1), arguments, tag(2), (&raw mut size).cast(), tag(3)];
+        let null = std::ptr::null_mut();
+        // SAFETY: the list names a buffer and its size, and has its end.
+        unsafe { hipModuleLaunchKernel(function, x, y, z, block, 1, 1, 0, null, null.cast(), extra.as_mut_ptr()) }
+    }
+
+    /// A number that the device counts.
+    pub fn counter(&self, name: &std::ffi::CStr) -> u64 {
+        let mut count = 0;
+        // SAFETY: the name ends with a zero byte, and `count` is valid for a write.
+        assert_eq!(unsafe { hipSimCounter(name.as_ptr(), &mut count) }, 0);
+        count
+    }
+
     /// Runs a kernel of a source file in `tests/kernels` to its end.
     pub fn run(&self, file: &str, kernel: &str, grid: [u32; 3], block: u32, lds: u32, arguments: &[Argument]) {
         let function = self.function(&compile(file, &self.target, &[]), kernel);
@@ -141,29 +165,70 @@ impl Gpu {
 
 /// Compiles a file of `tests/kernels` with these definitions; each result is made once in a process.
 pub fn compile(file: &str, target: &str, definitions: &[&str]) -> Vec<u8> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels").join(file);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels");
+    let definitions: Vec<String> = definitions.iter().map(|definition| format!("-D{definition}")).collect();
+    compile_in(&folder, file, target, &definitions.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Compiles a file of a folder.
+pub fn compile_in(folder: &Path, file: &str, target: &str, flags: &[&str]) -> Vec<u8> {
+    let source = folder.join(file);
     let mut arguments: Vec<String> =
         ["-x", "hip", "--offload-device-only", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-O3"]
             .map(String::from)
             .to_vec();
     arguments.push("-fuse-cuid=none".to_string());
     arguments.push(format!("--offload-arch={target}"));
-    arguments.extend(definitions.iter().map(|definition| format!("-D{definition}")));
-    clang(&arguments, &source)
+    arguments.extend(flags.iter().map(ToString::to_string));
+    clang(&arguments, &source, headers(folder))
 }
 
 /// Assembles a kernel `test(input, output)` around instructions. They find in `v1` to `v4` four rows of 32 inputs, and leave
-/// in `v10` and `v11` (0 before) two rows of results; `v0` is the lane's offset in a row, `s[4:5]` are free.
+/// in `v10` and `v11` (0 before) two rows of results; `v31` is the thread, `v0` is the lane's offset in a row, scalars from `s4` on are free.
 pub fn assemble(instructions: &str, target: &str) -> Vec<u8> {
-    let source = format!(
+    assemble_with(instructions, target, &[])
+}
+
+/// As [`assemble`], with other text in places of what stands around the instructions.
+pub fn assemble_with(instructions: &str, target: &str, changes: &[(&str, &str)]) -> Vec<u8> {
+    let mut source = format!(".amdgcn_target \"amdgcn-amd-amdhsa--{target}\"\n{}", kernel("test", instructions));
+    source += &metadata(&["test".to_string()], target);
+    for (from, to) in changes {
+        assert!(source.contains(from), "{from}");
+        source = source.replace(from, to);
+    }
+    assemble_source(&source, target)
+}
+
+/// Kernels `row0`, `row1` and so on around instructions as [`assemble`] takes them, in one code object.
+pub fn assemble_all(bodies: &[&str], target: &str) -> Vec<u8> {
+    let names: Vec<String> = (0..bodies.len()).map(|i| format!("row{i}")).collect();
+    let kernels: String = names.iter().zip(bodies).map(|(name, body)| kernel(name, body)).collect();
+    assemble_source(
+        &format!(".amdgcn_target \"amdgcn-amd-amdhsa--{target}\"\n{kernels}{}", metadata(&names, target)),
+        target,
+    )
+}
+
+fn assemble_source(source: &str, target: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.s");
+    std::fs::write(&path, source).unwrap();
+    let arguments = ["-x", "assembler", "-target", "amdgcn-amd-amdhsa"].map(String::from);
+    clang(&[arguments.as_slice(), &[format!("-mcpu={target}")]].concat(), &path, Vec::new())
+}
+
+/// The text of one kernel, with its descriptor.
+fn kernel(name: &str, instructions: &str) -> String {
+    format!(
         r#"
-.amdgcn_target "amdgcn-amd-amdhsa--{target}"
 .text
-.globl test
+.globl {name}
 .p2align 8
-.type test,@function
-test:
+.type {name},@function
+{name}:
   s_load_b128 s[0:3], s[0:1], 0x0
+  v_mov_b32 v31, v0
   v_and_b32 v0, 31, v0
   v_lshlrev_b32 v0, 2, v0
   global_load_b32 v1, v0, s[0:1]
@@ -177,11 +242,11 @@ test:
   global_store_b32 v0, v10, s[2:3]
   global_store_b32 v0, v11, s[2:3] offset:128
   s_endpgm
-.Lend:
-.size test, .Lend-test
+.Lend_{name}:
+.size {name}, .Lend_{name}-{name}
 .rodata
 .p2align 6
-.amdhsa_kernel test
+.amdhsa_kernel {name}
   .amdhsa_next_free_vgpr 96
   .amdhsa_next_free_sgpr 96
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
@@ -189,13 +254,16 @@ test:
   .amdhsa_float_denorm_mode_32 3
   .amdhsa_group_segment_fixed_size 1024
 .end_amdhsa_kernel
-.amdgpu_metadata
----
-amdhsa.version: [1, 2]
-amdhsa.target: amdgcn-amd-amdhsa--{target}
-amdhsa.kernels:
-  - .name: test
-    .symbol: test.kd
+"#
+    )
+}
+
+/// What the code object says of its kernels.
+fn metadata(names: &[String], target: &str) -> String {
+    let kernel = |name: &String| {
+        format!(
+            r#"  - .name: {name}
+    .symbol: {name}.kd
     .kernarg_segment_size: 16
     .kernarg_segment_align: 8
     .group_segment_fixed_size: 1024
@@ -207,24 +275,30 @@ amdhsa.kernels:
     .args:
       - {{.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}}
       - {{.offset: 8, .size: 8, .value_kind: global_buffer, .address_space: global}}
-...
-.end_amdgpu_metadata
 "#
-    );
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("test.s");
-    std::fs::write(&path, source).unwrap();
-    let arguments = ["-x", "assembler", "-target", "amdgcn-amd-amdhsa"].map(String::from);
-    clang(&[arguments.as_slice(), &[format!("-mcpu={target}")]].concat(), &path)
+        )
+    };
+    let kernels: String = names.iter().map(kernel).collect();
+    format!(
+        ".amdgpu_metadata\n---\namdhsa.version: [1, 2]\namdhsa.target: amdgcn-amd-amdhsa--{target}\namdhsa.kernels:\n{kernels}...\n.end_amdgpu_metadata\n"
+    )
 }
 
-/// Code objects by clang's arguments and the source.
+/// What the headers of a folder say: they may be other ones under the same names.
+fn headers(folder: &Path) -> Vec<u8> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "h"));
+    paths.sort();
+    paths.iter().flat_map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// Code objects by clang's arguments, the source and its headers.
 type Cache = HashMap<(Vec<String>, Vec<u8>), Vec<u8>>;
 
 static CODE: Mutex<Option<Cache>> = Mutex::new(None);
 
-fn clang(arguments: &[String], source: &PathBuf) -> Vec<u8> {
-    let key = (arguments.to_vec(), std::fs::read(source).unwrap());
+fn clang(arguments: &[String], source: &PathBuf, headers: Vec<u8>) -> Vec<u8> {
+    let key = (arguments.to_vec(), [std::fs::read(source).unwrap(), headers].concat());
     let mut cache = CODE.lock().unwrap_or_else(PoisonError::into_inner);
     let cache = cache.get_or_insert_default();
     if let Some(code) = cache.get(&key) {
