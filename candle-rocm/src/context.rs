@@ -56,6 +56,38 @@ impl Context {
         Ok(buffer)
     }
 
+    /// Copies from the host, and waits for it. The address is of memory of this context, which holds as many bytes.
+    pub(crate) fn write(&self, to: DevicePtr, content: &[u8]) -> Result<()> {
+        let Inner { driver, stream, .. } = &*self.0;
+        // SAFETY: the crate's callers hold the memory; both sides outlive the wait.
+        unsafe {
+            driver.copy_to_device(to, content, *stream)?;
+            driver.synchronize(*stream)
+        }
+    }
+
+    /// Copies to the host after all that was queued, and waits for it; as [`Self::write`].
+    pub(crate) fn read(&self, from: DevicePtr, to: &mut [u8]) -> Result<()> {
+        let Inner { driver, stream, .. } = &*self.0;
+        // SAFETY: the crate's callers hold the memory; both sides outlive the wait.
+        unsafe {
+            driver.copy_to_host(to, from, *stream)?;
+            driver.synchronize(*stream)
+        }
+    }
+
+    /// Queues a copy between two ranges that do not overlap, of memory that lives until the stream has passed it.
+    pub(crate) fn copy(&self, to: DevicePtr, from: DevicePtr, bytes: usize) -> Result<()> {
+        // SAFETY: the crate's callers hold the memory, and give it back to be reused by later work of this stream alone.
+        unsafe { self.0.driver.copy_on_device(to, from, bytes, self.0.stream) }
+    }
+
+    /// Queues a fill of memory that lives until the stream has passed it.
+    pub(crate) fn fill(&self, memory: DevicePtr, value: u8, bytes: usize) -> Result<()> {
+        // SAFETY: as in `copy`.
+        unsafe { self.0.driver.fill(memory, value, bytes, self.0.stream) }
+    }
+
     /// The stream that the context's own copies and launches run on, in order.
     #[must_use]
     pub fn stream(&self) -> Stream {
@@ -182,23 +214,13 @@ impl Buffer {
     /// Copies from the host to `offset`, and waits for it.
     pub fn write(&self, offset: usize, content: &[u8]) -> Result<()> {
         self.check("write", offset, content.len())?;
-        let Inner { driver, stream, .. } = &*self.context.0;
-        // SAFETY: within the buffer, and both sides outlive the wait.
-        unsafe {
-            driver.copy_to_device(self.ptr.offset(offset as u64), content, *stream)?;
-            driver.synchronize(*stream)
-        }
+        self.context.write(self.ptr.offset(offset as u64), content)
     }
 
     /// Copies to the host from `offset` on, after all that was queued on the context's stream.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.check("read", offset, to.len())?;
-        let Inner { driver, stream, .. } = &*self.context.0;
-        // SAFETY: within the buffer, and both sides outlive the wait.
-        unsafe {
-            driver.copy_to_host(to, self.ptr.offset(offset as u64), *stream)?;
-            driver.synchronize(*stream)
-        }
+        self.context.read(self.ptr.offset(offset as u64), to)
     }
 
     /// All bytes.
@@ -210,9 +232,8 @@ impl Buffer {
 
     /// Sets every byte, in the order of the context's stream.
     pub fn fill(&self, value: u8) -> Result<()> {
-        let Inner { driver, stream, .. } = &*self.context.0;
-        // SAFETY: within the buffer, which waits for the stream before it is freed.
-        unsafe { driver.fill(self.ptr, value, self.bytes, *stream) }
+        // The buffer waits for the stream before it is freed.
+        self.context.fill(self.ptr, value, self.bytes)
     }
 
     /// Copies all of another buffer of at most this size here, in the order of the context's stream.
@@ -222,9 +243,8 @@ impl Buffer {
         if self.ptr == from.ptr {
             return Ok(());
         }
-        let Inner { driver, stream, .. } = &*self.context.0;
-        // SAFETY: within both buffers, which are different ones of this driver and wait for the stream before they are freed.
-        unsafe { driver.copy_on_device(self.ptr, from.ptr, from.bytes, *stream) }
+        // Two buffers of this context, which wait for the stream before they are freed.
+        self.context.copy(self.ptr, from.ptr, from.bytes)
     }
 
     fn check(&self, what: &'static str, offset: usize, bytes: usize) -> Result<()> {

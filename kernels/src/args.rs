@@ -19,7 +19,7 @@ impl DevicePtr {
     }
 }
 
-const MAX_BYTES: usize = 256;
+const MAX_BYTES: usize = 512;
 /// Arguments of a launch.
 pub const MAX_ARGS: usize = 16;
 

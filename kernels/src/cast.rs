@@ -30,16 +30,16 @@ pub fn cast(cast: &Cast) -> Result<Launch, ShapeError> {
     check_aligned(OP, cast.from.size(), &[("x", cast.x)])?;
     check_aligned(OP, cast.to.size(), &[("y", cast.y)])?;
     let num_elements = count(OP, cast.shape)?;
-    let strided = Strided::new(cast.shape, cast.strides);
+    let strided = Strided::new(cast.shape, [cast.strides]);
     // Pairs are read and written at once.
     let aligned = cast.x.is_aligned(2 * cast.from.size()) && cast.y.is_aligned(2 * cast.to.size());
-    let words = if strided.is_contiguous() && aligned { Strided::contiguous_words() } else { strided.words(OP)? };
+    let args = Args::new().ptr(cast.x).ptr(cast.y).u32(num_elements);
     Ok(Launch {
         module: "cast",
         kernel: format!("cast_{}_{}", cast.from, cast.to),
         grid: [num_elements.div_ceil(BLOCK * PER_THREAD), 1, 1],
         block: BLOCK,
         lds: 0,
-        args: Args::new().ptr(cast.x).ptr(cast.y).u32(num_elements).words(&words),
+        args: strided.add_to(OP, args, strided.is_contiguous() && aligned)?,
     })
 }

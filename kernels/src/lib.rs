@@ -7,6 +7,7 @@
 
 mod args;
 pub mod attention;
+pub mod binary;
 pub mod cast;
 pub mod copy;
 mod dtype;
@@ -14,7 +15,9 @@ mod error;
 pub mod gemm;
 #[cfg(feature = "images")]
 pub mod images;
+pub mod index;
 mod launch;
+pub mod matmul;
 pub mod metadata;
 pub mod norm;
 pub mod occupancy;

@@ -38,3 +38,10 @@ pub(crate) fn check_aligned(
         None => Ok(()),
     }
 }
+
+/// Kernels that move elements as bits know these sizes.
+pub(crate) fn check_element_size(op: &'static str, bytes: u64) -> Result<(), ShapeError> {
+    let rule = "it must be 1, 2, 4 or 8";
+    let what = "the size of an element";
+    if matches!(bytes, 1 | 2 | 4 | 8) { Ok(()) } else { Err(ShapeError::Value { op, what, value: bytes, rule }) }
+}

@@ -19,11 +19,56 @@ pub enum Function {
     Gelu,
     /// With erf.
     GeluErf,
+    /// Below 2^50; NaN from there on.
+    Sin,
+    /// Below 2^50; NaN from there on.
+    Cos,
+    Abs,
+    Neg,
+    Recip,
+    Sqr,
+    Sqrt,
+    Relu,
+    Floor,
+    Ceil,
+    /// Halves away from zero.
+    Round,
+    /// 0 for 0 and NaN.
+    Sign,
+    /// `x * p + q`
+    Affine,
+    /// x to the power of p.
+    Powf,
+    /// x where it is positive, else `p * (exp(x) - 1)`.
+    Elu,
 }
 
 impl Function {
-    pub const ALL: [Self; 8] =
-        [Self::Exp, Self::Log, Self::Tanh, Self::Erf, Self::Sigmoid, Self::Silu, Self::Gelu, Self::GeluErf];
+    pub const ALL: [Self; 23] = [
+        Self::Exp,
+        Self::Log,
+        Self::Tanh,
+        Self::Erf,
+        Self::Sigmoid,
+        Self::Silu,
+        Self::Gelu,
+        Self::GeluErf,
+        Self::Sin,
+        Self::Cos,
+        Self::Abs,
+        Self::Neg,
+        Self::Recip,
+        Self::Sqr,
+        Self::Sqrt,
+        Self::Relu,
+        Self::Floor,
+        Self::Ceil,
+        Self::Round,
+        Self::Sign,
+        Self::Affine,
+        Self::Powf,
+        Self::Elu,
+    ];
 
     /// As kernels are named.
     #[must_use]
@@ -37,6 +82,21 @@ impl Function {
             Self::Silu => "silu",
             Self::Gelu => "gelu",
             Self::GeluErf => "gelu_erf",
+            Self::Sin => "sin",
+            Self::Cos => "cos",
+            Self::Abs => "abs",
+            Self::Neg => "neg",
+            Self::Recip => "recip",
+            Self::Sqr => "sqr",
+            Self::Sqrt => "sqrt",
+            Self::Relu => "relu",
+            Self::Floor => "floor",
+            Self::Ceil => "ceil",
+            Self::Round => "round",
+            Self::Sign => "sign",
+            Self::Affine => "affine",
+            Self::Powf => "powf",
+            Self::Elu => "elu",
         }
     }
 }
@@ -51,12 +111,14 @@ pub struct Unary {
     pub x: DevicePtr,
     /// May be `x`.
     pub y: DevicePtr,
+    /// What [`Function::Affine`], [`Function::Powf`] and [`Function::Elu`] call p and q; others do not look at them.
+    pub parameters: [f32; 2],
 }
 
 /// `y = function(x)` for every element, computed in f32.
 pub fn unary(unary: &Unary) -> Result<Launch, ShapeError> {
     const OP: &str = "unary";
-    let Unary { function, dtype, count, x, y } = *unary;
+    let Unary { function, dtype, count, x, y, parameters: [p, q] } = *unary;
     check_dtype(OP, dtype, &[Dtype::F32, Dtype::F16, Dtype::Bf16])?;
     check_dim(OP, "count", count)?;
     check_aligned(OP, 16, &[("x", x), ("y", y)])?;
@@ -67,6 +129,6 @@ pub fn unary(unary: &Unary) -> Result<Launch, ShapeError> {
         grid: [count.div_ceil(BLOCK * per_thread), 1, 1],
         block: BLOCK,
         lds: 0,
-        args: Args::new().ptr(x).ptr(y).u32(count),
+        args: Args::new().ptr(x).ptr(y).u32(count).f32(p).f32(q),
     })
 }

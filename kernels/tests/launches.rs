@@ -1,7 +1,10 @@
 //! The geometry functions' launches against the metadata of every image: names, arguments, blocks.
 
 use taper_kernels::attention::{Decode, HEAD_DIMS, decode};
+use taper_kernels::binary::{Comparison, Function as Function2, Operand, Pair, Where, binary, compare, where_cond};
 use taper_kernels::gemm::{Gemm, Kind, gemm};
+use taper_kernels::index::{IndexSelect, index_select};
+use taper_kernels::matmul::{Matmul, Matrix, matmul};
 use taper_kernels::quant::{Format, Matvec, Quantize, matvec, quantize};
 use taper_kernels::reduce::{Reduce, Reduction, reduce};
 use taper_kernels::unary::{Function, Unary, unary};
@@ -23,7 +26,10 @@ fn launches() -> Vec<Launch> {
                 all.push(reduce(&Reduce { reduction, dtype, rows: 9, n, x: P, y: P }));
             }
         }
-        all.extend(Function::ALL.map(|function| unary(&Unary { function, dtype, count: 100, x: P, y: P })));
+        all.extend(
+            Function::ALL
+                .map(|function| unary(&Unary { function, dtype, count: 100, x: P, y: P, parameters: [1.0, 0.0] })),
+        );
         all.push(quantize(&Quantize { dtype, count: 320, x: P, q: P, d: P }));
         for format in [Format::Q8_0, Format::Q4K] {
             for tokens in [1, 2, 4, 8] {
@@ -34,6 +40,8 @@ fn launches() -> Vec<Launch> {
     }
     all.extend(strided());
     all.extend(products());
+    all.extend(pairs());
+    all.extend(choices());
     let mut all: Vec<Launch> = all.into_iter().map(Result::unwrap).collect();
     all.extend(attention());
     all
@@ -45,6 +53,13 @@ fn strided() -> Vec<Result<Launch, ShapeError>> {
     let copy_of =
         |(element_size, align)| copy::copy(&copy::Copy { element_size, shape, strides, x: DevicePtr(align), y: P });
     let mut all: Vec<_> = copies.map(copy_of).into();
+    all.extend(copies.map(|(element_size, align)| {
+        let (x, strides_x, strides_y) = (DevicePtr(align), strides, strides);
+        copy::copy_between(&copy::CopyBetween { element_size, shape, x, strides_x, y: P, strides_y })
+    }));
+    all.extend(
+        [1, 2, 4, 8].map(|element_size| copy::fill(&copy::Fill { element_size, value: 1, shape, strides, y: P })),
+    );
     for from in Dtype::ALL {
         for to in Dtype::ALL {
             all.push(cast::cast(&cast::Cast { from, to, shape, strides, x: P, y: P }));
@@ -54,8 +69,53 @@ fn strided() -> Vec<Result<Launch, ShapeError>> {
     all
 }
 
-fn products() -> Vec<Result<Launch, ShapeError>> {
+fn pairs() -> Vec<Result<Launch, ShapeError>> {
+    let operand = Operand { ptr: P, strides: &[1] };
+    [Dtype::U8, Dtype::U32, Dtype::I64, Dtype::F16, Dtype::Bf16, Dtype::F32]
+        .into_iter()
+        .map(|dtype| Pair { dtype, shape: &[9], a: operand, b: operand, y: P })
+        .flat_map(|pair| [binary(Function2::Add, &pair), compare(Comparison::Lt, &pair)])
+        .collect()
+}
+
+/// By conditions and by indices of every type.
+fn choices() -> Vec<Result<Launch, ShapeError>> {
+    let operand = Operand { ptr: P, strides: &[1] };
     let mut all = Vec::new();
+    for dtype in [Dtype::U8, Dtype::U32, Dtype::I64] {
+        for element_size in [1, 2, 4, 8] {
+            let (condition, on_true, on_false) = (operand, operand, operand);
+            all.push(where_cond(&Where {
+                condition_dtype: dtype,
+                element_size,
+                shape: &[9],
+                condition,
+                on_true,
+                on_false,
+                y: P,
+            }));
+            let (left, size, right, ids_count) = (2, 3, 4, 5);
+            all.push(index_select(&IndexSelect {
+                element_size,
+                ids_dtype: dtype,
+                left,
+                size,
+                right,
+                ids_count,
+                x: P,
+                ids: P,
+                y: P,
+                fault: P,
+            }));
+        }
+    }
+    all
+}
+
+fn products() -> Vec<Result<Launch, ShapeError>> {
+    let matrix = Matrix { ptr: P, row: 65, column: 1, batch: 0 };
+    let plain = |dtype| matmul(&Matmul { dtype, batch: 1, m: 8, n: 9, k: 65, a: matrix, b: matrix, c: P });
+    let mut all: Vec<_> = FLOATS.map(plain).into();
     for kind in [Kind::F16, Kind::Bf16, Kind::I8] {
         for m in [8, 2000] {
             for k in [64, 65] {

@@ -31,7 +31,7 @@ fn bytes_go_and_come_back(context: &Context) {
 }
 
 fn silu(x: taper_kernels::DevicePtr, y: taper_kernels::DevicePtr, count: u32) -> taper_kernels::Launch {
-    unary(&Unary { function: Function::Silu, dtype: Dtype::F32, count, x, y }).unwrap()
+    unary(&Unary { function: Function::Silu, dtype: Dtype::F32, count, x, y, parameters: [0.0; 2] }).unwrap()
 }
 
 /// Arguments or a block that the loaded kernel does not have never reach the driver.
@@ -47,7 +47,7 @@ fn a_launch_of_another_shape_is_refused(context: &Context) {
     // SAFETY: none of these runs.
     let refused = |launch| unsafe { context.stream().launch(launch) }.unwrap_err();
     assert!(matches!(refused(&wrong_block), DriverError::Launch(LaunchError::Block { takes: 256, has: 64, .. })));
-    assert!(matches!(refused(&wrong_args), DriverError::Launch(LaunchError::NumArgs { takes: 3, has: 4, .. })));
+    assert!(matches!(refused(&wrong_args), DriverError::Launch(LaunchError::NumArgs { takes: 5, has: 6, .. })));
     assert_eq!(refused(&wrong_name).to_string(), "the module unary has no kernel silu_f64");
 }
 

@@ -6,11 +6,14 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod attention;
+pub mod binary;
 pub mod cast;
 pub mod copy;
 pub mod data;
 pub mod device;
 pub mod gemm;
+pub mod index;
+pub mod matmul;
 pub mod norm;
 pub mod quant;
 pub mod reduce;
@@ -33,4 +36,7 @@ pub const ALL: &[Check] = &[
     ("quant", quant::check),
     ("gemm", gemm::check),
     ("attention", attention::check),
+    ("binary", binary::check),
+    ("index", index::check),
+    ("matmul", matmul::check),
 ];

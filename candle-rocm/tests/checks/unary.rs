@@ -16,16 +16,23 @@ pub fn check(context: &Context) {
     limits(context);
 }
 
+/// A power that is no whole number, and what else they are.
+const PARAMETERS: [f32; 2] = [2.5, -0.75];
+
 pub fn one(context: &Context, function: Function, dtype: Dtype, count: usize) {
     let mut random = Random(7);
     // All sizes: from 2^-12 to 2^4, of both signs.
     let mut values: Vec<f32> = (0..count).map(|_| random.unit() * 2f32.powi(random.below(17) as i32 - 12)).collect();
+    if matches!(function, Function::Floor | Function::Ceil | Function::Round) {
+        // Halves, too.
+        values.iter_mut().for_each(|x| *x = (*x * 40.0).round() / 2.0);
+    }
     if function == Function::Log {
         values.iter_mut().for_each(|x| *x = x.abs().max(1e-3));
     }
     let x = input(context, dtype, &values);
     let got = apply(context, function, dtype, count, &x.buffer);
-    let in_range = |y: f64| if dtype == Dtype::F16 && y > F16_OVERFLOW { f64::INFINITY } else { y };
+    let in_range = |y: f64| if dtype == Dtype::F16 && y.abs() > F16_OVERFLOW { f64::INFINITY.copysign(y) } else { y };
     let want: Vec<f64> = x.values.iter().map(|x| in_range(reference(function, *x))).collect();
     let bound = |i: usize| {
         let result = want[i].abs() * 1.01 * rounding(dtype) + smallest(dtype);
@@ -37,7 +44,8 @@ pub fn one(context: &Context, function: Function, dtype: Dtype, count: usize) {
 fn apply(context: &Context, function: Function, dtype: Dtype, count: usize, x: &candle_rocm::Buffer) -> Vec<f64> {
     let y = output(context, count * dtype.size() as usize);
     let (x, y_ptr) = (x.ptr(), y.buffer.ptr());
-    run(context, &unary(&Unary { function, dtype, count: count as u32, x, y: y_ptr }).unwrap());
+    let (count, parameters) = (count as u32, PARAMETERS);
+    run(context, &unary(&Unary { function, dtype, count, x, y: y_ptr, parameters }).unwrap());
     y.values(dtype)
 }
 
@@ -49,11 +57,18 @@ fn computation(function: Function, x: f64, y: f64) -> f64 {
         Function::Log => 1e-6 * y.abs() + 3e-7,
         Function::Erf => 4e-7_f64.max(1e-6 * y.abs()),
         Function::Gelu | Function::GeluErf => 1e-6 * x.abs(),
+        Function::Sin | Function::Cos => 2e-7,
+        Function::Elu | Function::Affine => 2e-7 * (1.0 + y.abs()),
+        // Rounded once, or exact.
+        Function::Powf | Function::Recip | Function::Sqr | Function::Sqrt => 1e-7 * y.abs(),
+        Function::Abs | Function::Neg | Function::Relu | Function::Sign => 0.0,
+        Function::Floor | Function::Ceil | Function::Round => 0.0,
     }
 }
 
 fn reference(function: Function, x: f64) -> f64 {
     let sigmoid = 1.0 / (1.0 + (-x).exp());
+    let [p, q] = PARAMETERS.map(f64::from);
     match function {
         Function::Exp => x.exp(),
         Function::Log => x.ln(),
@@ -66,6 +81,23 @@ fn reference(function: Function, x: f64) -> f64 {
             0.5 * x * (1.0 + inner.tanh())
         }
         Function::GeluErf => 0.5 * x * (1.0 + erf(x / 2f64.sqrt())),
+        Function::Sin => x.sin(),
+        Function::Cos => x.cos(),
+        Function::Abs => x.abs(),
+        Function::Neg => -x,
+        Function::Recip => 1.0 / x,
+        Function::Sqr => x * x,
+        Function::Sqrt => x.sqrt(),
+        Function::Relu => x.max(0.0),
+        Function::Floor => x.floor(),
+        Function::Ceil => x.ceil(),
+        Function::Round => x.round(),
+        Function::Sign if x == 0.0 => 0.0,
+        Function::Sign => x.signum(),
+        Function::Affine => x * p + q,
+        Function::Powf => x.powf(p),
+        Function::Elu if x > 0.0 => x,
+        Function::Elu => p * x.exp_m1(),
     }
 }
 

@@ -42,13 +42,17 @@ template <u32 MASK> DEVICE u32 lane_xor(u32 x) {
 DEVICE f32 maximum(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
 DEVICE f32 minimum(f32 a, f32 b) { return __builtin_fminf(a, b); }
 DEVICE f32 fma(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
+DEVICE f64 fma(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
 DEVICE f32 nearest(f32 x) { return __builtin_rintf(x); }
+DEVICE f64 whole(f64 x) { return __builtin_rint(x); }
 DEVICE f32 magnitude(f32 x) { return __builtin_fabsf(x); }
 
 // About one unit in the last place; results below 2^-126 are zero.
 DEVICE f32 exp2(f32 x) { return __builtin_amdgcn_exp2f(x); }
 DEVICE f32 log2(f32 x) { return __builtin_amdgcn_logf(x); }
 DEVICE f32 reciprocal(f32 x) { return __builtin_amdgcn_rcpf(x); }
+// Rounded once, as IEEE 754 has it.
+DEVICE f32 square_root(f32 x) { return __builtin_sqrtf(x); }
 DEVICE f32 reciprocal_sqrt(f32 x) { return __builtin_amdgcn_rsqf(x); }
 
 DEVICE u16 bf16_bits(f32 x) {

@@ -42,7 +42,7 @@ template <class To, class From> DEVICE void cast_together(const From *x, To *y, 
     }
 }
 
-template <class To, class From> DEVICE void cast(const From *x, To *y, u32 count, const Strided &from) {
+template <class To, class From> DEVICE void cast(const From *x, To *y, u32 count, const Strided<> &from) {
     if (from.rank == 0) return cast_together(x, y, count);
     // Not unrolled: 54 kernels of which few run, and each would be four times as long.
     _Pragma("nounroll") for (u32 p = 0; p < PER_THREAD; p++) {
@@ -52,7 +52,7 @@ template <class To, class From> DEVICE void cast(const From *x, To *y, u32 count
 }
 
 #define CAST(From, To)                                                                                                 \
-    KERNEL(BLOCK) cast_##From##_##To(const From *x, To *y, u32 count, Strided from) { cast(x, y, count, from); }
+    KERNEL(BLOCK) cast_##From##_##To(const From *x, To *y, u32 count, Strided<> from) { cast(x, y, count, from); }
 #define CASTS(A, B)                                                                                                    \
     CAST(A, B)                                                                                                         \
     CAST(B, A)

@@ -14,6 +14,7 @@ typedef int i32;
 typedef unsigned long long u64;
 typedef long long i64;
 typedef float f32;
+typedef double f64;
 typedef _Float16 f16;
 struct bf16 {
     u16 bits;

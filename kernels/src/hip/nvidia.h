@@ -21,6 +21,17 @@ template <u32 MASK> DEVICE u32 lane_xor(u32 x) {
 DEVICE f32 maximum(f32 a, f32 b) { return __nvvm_fmax_f(a, b); }
 DEVICE f32 minimum(f32 a, f32 b) { return __nvvm_fmin_f(a, b); }
 DEVICE f32 fma(f32 a, f32 b, f32 c) { return __nvvm_fma_rn_f(a, b, c); }
+DEVICE f64 fma(f64 a, f64 b, f64 c) { return __nvvm_fma_rn_d(a, b, c); }
+DEVICE f64 whole(f64 x) {
+    f64 y;
+    asm("cvt.rni.f64.f64 %0, %1;" : "=d"(y) : "d"(x));
+    return y;
+}
+DEVICE f32 square_root(f32 x) {
+    f32 y;
+    asm("sqrt.rn.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 DEVICE f32 nearest(f32 x) {
     f32 y;
     asm("cvt.rni.f32.f32 %0, %1;" : "=f"(y) : "f"(x));

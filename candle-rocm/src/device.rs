@@ -1,0 +1,274 @@
+//! The Candle device: a context with an allocator, and what a program can ask of it. Operations are in [`crate::storage`].
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use candle_core::custom::{BoxedStorage, Operand, RoundTrips, cpu_storage_as_bytes};
+use candle_core::quantized::GgmlDType;
+use candle_core::{
+    CpuStorage, CustomDevice, CustomOp1, CustomOp2, CustomQStorage, CustomStorage, DType, Device, Result, Shape, bail,
+};
+use taper_kernels::{DevicePtr, Launch, ShapeError};
+
+use crate::arena::MemoryStats;
+use crate::driver::Driver;
+use crate::memory::{Allocator, Memory};
+use crate::storage::{RocmStorage, fused};
+use crate::{Context, DriverError, MemoryInfo, Properties};
+
+/// How a device is opened.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Where the driver's library is looked for, and nowhere else.
+    pub library_directory: Option<PathBuf>,
+    /// Every tensor is an allocation of its own: slow, and what is read behind its end is found by tools that watch memory.
+    pub exact_allocations: bool,
+}
+
+/// One GPU. Clones are the same device.
+#[derive(Clone)]
+pub struct RocmDevice(Arc<State>);
+
+struct State {
+    name: &'static str,
+    ordinal: usize,
+    context: Context,
+    allocator: Allocator,
+    round_trips: RoundTrips,
+    /// Where kernels write an index that is out of range; holds [`NO_FAULT`] until then.
+    fault: Memory,
+    /// Whether a kernel that may have written there was launched since it was last read.
+    may_be_at_fault: AtomicBool,
+}
+
+/// No index: kernels write those.
+const NO_FAULT: u64 = u64::from_le_bytes([0x80; 8]);
+
+impl RocmDevice {
+    /// An AMD device by its number.
+    pub fn new(ordinal: u32, options: &Options) -> std::result::Result<Self, DriverError> {
+        Self::over(Driver::hip(options.library_directory.as_deref(), ordinal)?, "rocm", ordinal, options)
+    }
+
+    /// An NVIDIA device by its number.
+    #[cfg(feature = "nvidia")]
+    pub fn new_nvidia(ordinal: u32, options: &Options) -> std::result::Result<Self, DriverError> {
+        Self::over(Driver::cuda(options.library_directory.as_deref(), ordinal)?, "nvidia", ordinal, options)
+    }
+
+    fn over(
+        driver: Driver,
+        name: &'static str,
+        ordinal: u32,
+        options: &Options,
+    ) -> std::result::Result<Self, DriverError> {
+        let context = Context::new(driver)?;
+        let allocator = Allocator::new(context.clone(), options.exact_allocations);
+        let fault = allocator.alloc(size_of::<u64>())?;
+        let (round_trips, may_be_at_fault) = (RoundTrips::new(), AtomicBool::new(true));
+        let ordinal = ordinal as usize;
+        let device = Self(Arc::new(State { name, ordinal, context, allocator, round_trips, fault, may_be_at_fault }));
+        device.clear_fault()?;
+        Ok(device)
+    }
+
+    /// This device for Candle.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        Device::new_custom(self.clone())
+    }
+
+    #[must_use]
+    pub fn properties(&self) -> &Properties {
+        self.0.context.properties()
+    }
+
+    /// What the driver says is free.
+    pub fn memory_info(&self) -> std::result::Result<MemoryInfo, DriverError> {
+        self.0.context.memory_info()
+    }
+
+    /// What this device's tensors hold.
+    #[must_use]
+    pub fn memory_stats(&self) -> MemoryStats {
+        self.0.allocator.stats()
+    }
+
+    /// Gives memory back to the driver that no tensor uses.
+    pub fn trim_memory(&self) {
+        self.0.allocator.trim();
+    }
+
+    pub(crate) fn alloc(&self, bytes: usize) -> Result<Memory> {
+        self.0.allocator.alloc(bytes).map_err(|error| self.out_of_memory(bytes, error))
+    }
+
+    fn out_of_memory(&self, bytes: usize, error: DriverError) -> candle_core::Error {
+        let MemoryStats { allocated, reserved, .. } = self.memory_stats();
+        let free = self.memory_info().map_or_else(|_| "an unknown number of".to_owned(), |info| info.free.to_string());
+        candle_core::Error::Msg(format!(
+            "no memory for {bytes} bytes on {self:?}: {error}. Tensors hold {allocated} bytes, of {reserved} that were taken; the \
+             driver has {free} bytes free"
+        ))
+    }
+
+    /// New elements, to be written by what is queued next.
+    pub(crate) fn storage(&self, dtype: DType, count: usize) -> Result<RocmStorage> {
+        let memory = self.alloc(count * dtype.size_in_bytes())?;
+        Ok(RocmStorage { memory, dtype, device: self.clone() })
+    }
+
+    /// Queues a launch whose addresses are of memory that this device's tensors hold.
+    pub(crate) fn launch(&self, launch: &Launch) -> Result<()> {
+        // SAFETY: memory is given back to the allocator only, and reused by what is queued later on the same stream.
+        unsafe { self.0.context.stream().launch(launch) }.map_err(candle_core::Error::wrap)
+    }
+
+    pub(crate) fn write(&self, to: &Memory, content: &[u8]) -> Result<()> {
+        self.0.context.write(to.ptr(), content).map_err(candle_core::Error::wrap)
+    }
+
+    /// Reads after all that was queued; an index that was out of range is told here.
+    pub(crate) fn read(&self, from: &Memory, content: &mut [u8]) -> Result<()> {
+        self.0.context.read(from.ptr(), content).map_err(candle_core::Error::wrap)?;
+        self.check_fault()
+    }
+
+    pub(crate) fn copy(&self, to: &Memory, from: &Memory) -> Result<()> {
+        let bytes = to.bytes().min(from.bytes());
+        self.0.context.copy(to.ptr(), from.ptr(), bytes).map_err(candle_core::Error::wrap)
+    }
+
+    pub(crate) fn fill_zero(&self, memory: &Memory) -> Result<()> {
+        self.0.context.fill(memory.ptr(), 0, memory.bytes()).map_err(candle_core::Error::wrap)
+    }
+
+    /// Where a kernel writes an index that is out of range.
+    pub(crate) fn fault(&self) -> DevicePtr {
+        self.0.may_be_at_fault.store(true, Ordering::Relaxed);
+        self.0.fault.ptr()
+    }
+
+    fn clear_fault(&self) -> std::result::Result<(), DriverError> {
+        self.0.context.write(self.0.fault.ptr(), &NO_FAULT.to_le_bytes())
+    }
+
+    fn check_fault(&self) -> Result<()> {
+        if !self.0.may_be_at_fault.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut bytes = [0; size_of::<u64>()];
+        self.0.context.read(self.0.fault.ptr(), &mut bytes).map_err(candle_core::Error::wrap)?;
+        if bytes == NO_FAULT.to_le_bytes() {
+            return Ok(());
+        }
+        self.clear_fault().map_err(candle_core::Error::wrap)?;
+        bail!("index_select on {self:?}: the index {} is out of range", i64::from_le_bytes(bytes))
+    }
+}
+
+impl std::fmt::Debug for RocmDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.0.name, self.0.ordinal)
+    }
+}
+
+/// `Device::new_rocm(0)`.
+pub trait DeviceExt: Sized {
+    /// An AMD GPU by its number.
+    fn new_rocm(ordinal: u32) -> Result<Self>;
+    /// An NVIDIA GPU by its number.
+    #[cfg(feature = "nvidia")]
+    fn new_nvidia(ordinal: u32) -> Result<Self>;
+}
+
+impl DeviceExt for Device {
+    fn new_rocm(ordinal: u32) -> Result<Self> {
+        let device = RocmDevice::new(ordinal, &Options::default()).map_err(candle_core::Error::wrap)?;
+        Ok(device.device())
+    }
+
+    #[cfg(feature = "nvidia")]
+    fn new_nvidia(ordinal: u32) -> Result<Self> {
+        let device = RocmDevice::new_nvidia(ordinal, &Options::default()).map_err(candle_core::Error::wrap)?;
+        Ok(device.device())
+    }
+}
+
+/// A shape that no kernel takes.
+pub(crate) fn shape_error(error: ShapeError) -> candle_core::Error {
+    candle_core::Error::wrap(error)
+}
+
+impl CustomDevice for RocmDevice {
+    fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    fn ordinal(&self) -> usize {
+        self.0.ordinal
+    }
+
+    fn round_trips(&self) -> &RoundTrips {
+        &self.0.round_trips
+    }
+
+    fn same_device(&self, other: &dyn CustomDevice) -> bool {
+        other.downcast_ref::<Self>().is_some_and(|other| Arc::ptr_eq(&self.0, &other.0))
+    }
+
+    fn storage_from_cpu_storage_owned(&self, src: CpuStorage) -> Result<BoxedStorage> {
+        self.storage_from_cpu_storage(&src)
+    }
+
+    fn storage_from_cpu_storage(&self, src: &CpuStorage) -> Result<BoxedStorage> {
+        self.storage_from_bytes(candle_core::backend::BackendStorage::dtype(src), cpu_storage_as_bytes(src))
+    }
+
+    fn storage_from_bytes(&self, dtype: DType, src: &[u8]) -> Result<BoxedStorage> {
+        let memory = self.alloc(src.len())?;
+        self.write(&memory, src)?;
+        Ok(Box::new(RocmStorage { memory, dtype, device: self.clone() }))
+    }
+
+    fn storage_from_custom(&self, src: &dyn CustomStorage) -> Result<BoxedStorage> {
+        match src.downcast_ref::<RocmStorage>() {
+            Some(src) if self.same_device(&src.device) => src.duplicate(),
+            _ => self.storage_from_cpu_storage_owned(src.to_cpu_storage()?),
+        }
+    }
+
+    fn zeros(&self, shape: &Shape, dtype: DType) -> Result<BoxedStorage> {
+        let storage = self.storage(dtype, shape.elem_count())?;
+        self.fill_zero(&storage.memory)?;
+        Ok(Box::new(storage))
+    }
+
+    unsafe fn alloc_uninit(&self, shape: &Shape, dtype: DType) -> Result<BoxedStorage> {
+        Ok(Box::new(self.storage(dtype, shape.elem_count())?))
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.0.context.stream().synchronize().map_err(candle_core::Error::wrap)?;
+        self.check_fault()
+    }
+
+    fn load_quantized(&self, _: &[u8], dtype: GgmlDType) -> Result<Box<dyn CustomQStorage>> {
+        bail!("{self:?} does not hold quantised weights ({dtype:?}) yet")
+    }
+
+    fn custom_op1(&self, (x, l): Operand, op: &dyn CustomOp1) -> Result<(BoxedStorage, Shape)> {
+        match fused::op1((x, l), op)? {
+            Some(result) => Ok(result),
+            None => op.custom_fwd(x, l),
+        }
+    }
+
+    fn custom_op2(&self, [(x1, l1), (x2, l2)]: [Operand; 2], op: &dyn CustomOp2) -> Result<(BoxedStorage, Shape)> {
+        match fused::op2([(x1, l1), (x2, l2)], op)? {
+            Some(result) => Ok(result),
+            None => op.custom_fwd(x1, l1, x2, l2),
+        }
+    }
+}
