@@ -190,7 +190,8 @@ mod tests {
         let mut live: Vec<(u64, u64)> = Vec::new();
         for _ in 0..20_000 {
             if live.is_empty() || random(5) < 3 && live.len() < 300 {
-                let bytes = 1 + random(1 << random(24));
+                let size = random(24);
+                let bytes = 1 + random(1 << size);
                 let at = take(&mut arena, &mut next, bytes);
                 let overlaps = |&(other, len): &(u64, u64)| at < other + len && other < at + bytes;
                 assert!(!live.iter().any(overlaps), "{bytes} bytes at {at:#x}");
@@ -204,8 +205,8 @@ mod tests {
             assert!(arena.stats().allocated >= in_use && arena.stats().reserved >= arena.stats().allocated);
         }
         live.iter().for_each(|(at, _)| arena.give_back(*at));
-        let segments = arena.segments().count();
         let segments = arena.segments.len();
+        assert_eq!(arena.trim().len(), segments, "every segment is whole again");
         let peak_allocated = arena.stats().peak_allocated;
         assert_eq!(arena.stats(), MemoryStats { peak_allocated, ..MemoryStats::default() });
     }

@@ -17,11 +17,8 @@ fn what_a_tensor_used_serves_the_next_one() {
         }
         let stats = device.memory_stats();
         assert_eq!(stats.reserved, reserved, "nothing more was taken from the driver");
-        assert_eq!(
-            stats.peak_allocated,
-            1200 * KIB as u64 + 512,
-            "the largest number of bytes at a time, and the index fault's"
-        );
+        // 1200 KiB come from a segment of 2 MiB, whose rest would fit no large request; 512 bytes are the index fault's.
+        assert_eq!(stats.peak_allocated, (2 << 20) + 512);
         device.trim_memory();
         assert!(device.memory_stats().reserved < reserved);
     });

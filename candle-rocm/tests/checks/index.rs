@@ -39,7 +39,7 @@ fn one(context: &Context, ids_dtype: Dtype, size: usize, [left, dim, right, ids_
         fault: fault.buffer.ptr(),
     });
     run(context, &launch.unwrap());
-    let mut want = Vec::new();
+    let mut want: Vec<u8> = Vec::new();
     for left in x.chunks(dim * right * size) {
         for id in &ids {
             let zeros = vec![0; right * size];
