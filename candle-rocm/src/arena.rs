@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every block starts and ends at a multiple of this many bytes.
+/// Every block starts and ends so many bytes from its segment's start.
 const GRANULE: u64 = 512;
+/// What drivers promise of an allocation's address at least, and kernels need of a tensor's.
+const ALIGN: u64 = 256;
 /// Requests up to this many bytes are small.
 const LARGEST_SMALL: u64 = 1 << 20;
 const SMALL_SEGMENT: u64 = 8 << 20;
@@ -88,6 +90,11 @@ impl Arena {
         Some(address)
     }
 
+    /// The smallest segment that serves a request.
+    pub(crate) fn smallest_segment_for(bytes: u64) -> u64 {
+        rounded(bytes)
+    }
+
     /// How large a segment the driver is to give for a request that none has room for.
     pub(crate) fn segment_for(bytes: u64) -> u64 {
         match Pool::of(rounded(bytes)) {
@@ -100,6 +107,7 @@ impl Arena {
     /// Adds what the driver gave for a request.
     pub(crate) fn add_segment(&mut self, address: u64, segment: u64, request: u64) {
         let pool = Pool::of(rounded(request));
+        debug_assert!(address.is_multiple_of(ALIGN) && segment >= rounded(request));
         self.segments.insert(address, (segment, pool));
         self.blocks.insert(address, Block { bytes: segment, segment: address, is_free: true });
         self.free.entry(pool).or_default().insert((segment, address));
@@ -157,8 +165,9 @@ impl Arena {
     }
 
     pub(crate) fn stats(&self) -> MemoryStats {
-        let largest = |free: &BTreeSet<(u64, u64)>| free.last().map_or(0, |(bytes, _)| *bytes);
-        MemoryStats { largest_free: self.free.values().map(largest).max().unwrap_or(0), ..self.stats }
+        let largest = |pool| self.free.get(&pool).and_then(|free| free.last()).map_or(0, |(bytes, _)| *bytes);
+        let largest_free = largest(Pool::Large).max(largest(Pool::Small).min(LARGEST_SMALL));
+        MemoryStats { largest_free, ..self.stats }
     }
 }
 
@@ -219,7 +228,8 @@ mod tests {
         arena.give_back(blocks[0]);
         arena.give_back(blocks[2]);
         arena.give_back(blocks[1]);
-        assert_eq!((arena.stats().largest_free, arena.stats().segments), (8 << 20, 1));
+        assert_eq!((arena.blocks.len(), arena.stats().segments), (1, 1));
+        assert_eq!(arena.stats().largest_free, 1 << 20, "a larger request does not come from this segment");
     }
 
     #[test]

@@ -56,35 +56,59 @@ impl Context {
         Ok(buffer)
     }
 
-    /// Copies from the host, and waits for it. The address is of memory of this context, which holds as many bytes.
-    pub(crate) fn write(&self, to: DevicePtr, content: &[u8]) -> Result<()> {
+    /// Copies from the host, and waits for it.
+    ///
+    /// # Safety
+    /// The address is of this context's memory, of at least so many bytes.
+    pub(crate) unsafe fn write(&self, to: DevicePtr, content: &[u8]) -> Result<()> {
+        if content.is_empty() {
+            return Ok(());
+        }
         let Inner { driver, stream, .. } = &*self.0;
-        // SAFETY: the crate's callers hold the memory; both sides outlive the wait.
+        // SAFETY: the caller's promise; both sides outlive the wait.
         unsafe {
             driver.copy_to_device(to, content, *stream)?;
             driver.synchronize(*stream)
         }
     }
 
-    /// Copies to the host after all that was queued, and waits for it; as [`Self::write`].
-    pub(crate) fn read(&self, from: DevicePtr, to: &mut [u8]) -> Result<()> {
+    /// Copies to the host after all that was queued, and waits for it.
+    ///
+    /// # Safety
+    /// As [`Self::write`].
+    pub(crate) unsafe fn read(&self, from: DevicePtr, to: &mut [u8]) -> Result<()> {
+        if to.is_empty() {
+            return Ok(());
+        }
         let Inner { driver, stream, .. } = &*self.0;
-        // SAFETY: the crate's callers hold the memory; both sides outlive the wait.
+        // SAFETY: the caller's promise; both sides outlive the wait.
         unsafe {
             driver.copy_to_host(to, from, *stream)?;
             driver.synchronize(*stream)
         }
     }
 
-    /// Queues a copy between two ranges that do not overlap, of memory that lives until the stream has passed it.
-    pub(crate) fn copy(&self, to: DevicePtr, from: DevicePtr, bytes: usize) -> Result<()> {
-        // SAFETY: the crate's callers hold the memory, and give it back to be reused by later work of this stream alone.
+    /// Queues a copy.
+    ///
+    /// # Safety
+    /// Both are of this context's memory, of at least so many bytes each, do not overlap, and live until the stream has passed it.
+    pub(crate) unsafe fn copy(&self, to: DevicePtr, from: DevicePtr, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
         unsafe { self.0.driver.copy_on_device(to, from, bytes, self.0.stream) }
     }
 
-    /// Queues a fill of memory that lives until the stream has passed it.
-    pub(crate) fn fill(&self, memory: DevicePtr, value: u8, bytes: usize) -> Result<()> {
-        // SAFETY: as in `copy`.
+    /// Queues a fill.
+    ///
+    /// # Safety
+    /// The address is of this context's memory, of at least so many bytes, which lives until the stream has passed it.
+    pub(crate) unsafe fn fill(&self, memory: DevicePtr, value: u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
         unsafe { self.0.driver.fill(memory, value, bytes, self.0.stream) }
     }
 
@@ -214,13 +238,15 @@ impl Buffer {
     /// Copies from the host to `offset`, and waits for it.
     pub fn write(&self, offset: usize, content: &[u8]) -> Result<()> {
         self.check("write", offset, content.len())?;
-        self.context.write(self.ptr.offset(offset as u64), content)
+        // SAFETY: within the buffer.
+        unsafe { self.context.write(self.ptr.offset(offset as u64), content) }
     }
 
     /// Copies to the host from `offset` on, after all that was queued on the context's stream.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.check("read", offset, to.len())?;
-        self.context.read(self.ptr.offset(offset as u64), to)
+        // SAFETY: within the buffer.
+        unsafe { self.context.read(self.ptr.offset(offset as u64), to) }
     }
 
     /// All bytes.
@@ -232,8 +258,8 @@ impl Buffer {
 
     /// Sets every byte, in the order of the context's stream.
     pub fn fill(&self, value: u8) -> Result<()> {
-        // The buffer waits for the stream before it is freed.
-        self.context.fill(self.ptr, value, self.bytes)
+        // SAFETY: the whole buffer, which waits for the stream before it is freed.
+        unsafe { self.context.fill(self.ptr, value, self.bytes) }
     }
 
     /// Copies all of another buffer of at most this size here, in the order of the context's stream.
@@ -243,8 +269,8 @@ impl Buffer {
         if self.ptr == from.ptr {
             return Ok(());
         }
-        // Two buffers of this context, which wait for the stream before they are freed.
-        self.context.copy(self.ptr, from.ptr, from.bytes)
+        // SAFETY: two buffers of this context, which wait for the stream before they are freed.
+        unsafe { self.context.copy(self.ptr, from.ptr, from.bytes) }
     }
 
     fn check(&self, what: &'static str, offset: usize, bytes: usize) -> Result<()> {

@@ -1,15 +1,14 @@
 //! The Candle device: a context with an allocator, and what a program can ask of it. Operations are in [`crate::storage`].
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::custom::{BoxedStorage, Operand, RoundTrips, cpu_storage_as_bytes};
 use candle_core::quantized::GgmlDType;
 use candle_core::{
     CpuStorage, CustomDevice, CustomOp1, CustomOp2, CustomQStorage, CustomStorage, DType, Device, Result, Shape, bail,
 };
-use taper_kernels::{DevicePtr, Launch, ShapeError};
+use taper_kernels::{DevicePtr, Launch};
 
 use crate::arena::MemoryStats;
 use crate::driver::Driver;
@@ -23,6 +22,7 @@ pub struct Options {
     /// Where the driver's library is looked for, and nowhere else.
     pub library_directory: Option<PathBuf>,
     /// Every tensor is an allocation of its own: slow, and what is read behind its end is found by tools that watch memory.
+    /// [`RocmDevice::memory_stats`] counts nothing then.
     pub exact_allocations: bool,
 }
 
@@ -36,10 +36,14 @@ struct State {
     context: Context,
     allocator: Allocator,
     round_trips: RoundTrips,
-    /// Where kernels write an index that is out of range; holds [`NO_FAULT`] until then.
-    fault: Memory,
+    fault: Mutex<Fault>,
+}
+
+/// Where kernels write an index that is out of range; holds [`NO_FAULT`] until then.
+struct Fault {
+    memory: Memory,
     /// Whether a kernel that may have written there was launched since it was last read.
-    may_be_at_fault: AtomicBool,
+    is_possible: bool,
 }
 
 /// No index: kernels write those.
@@ -65,11 +69,10 @@ impl RocmDevice {
     ) -> std::result::Result<Self, DriverError> {
         let context = Context::new(driver)?;
         let allocator = Allocator::new(context.clone(), options.exact_allocations);
-        let fault = allocator.alloc(size_of::<u64>())?;
-        let (round_trips, may_be_at_fault) = (RoundTrips::new(), AtomicBool::new(true));
-        let ordinal = ordinal as usize;
-        let device = Self(Arc::new(State { name, ordinal, context, allocator, round_trips, fault, may_be_at_fault }));
-        device.clear_fault()?;
+        let fault = Fault { memory: allocator.alloc(size_of::<u64>())?, is_possible: false };
+        let (round_trips, ordinal, fault) = (RoundTrips::new(), ordinal as usize, Mutex::new(fault));
+        let device = Self(Arc::new(State { name, ordinal, context, allocator, round_trips, fault }));
+        device.write_raw(&device.lock_fault().memory, &NO_FAULT.to_le_bytes())?;
         Ok(device)
     }
 
@@ -115,56 +118,81 @@ impl RocmDevice {
 
     /// New elements, to be written by what is queued next.
     pub(crate) fn storage(&self, dtype: DType, count: usize) -> Result<RocmStorage> {
-        let memory = self.alloc(count * dtype.size_in_bytes())?;
+        // Layouts of broadcast tensors have more elements than any memory.
+        let bytes = count.checked_mul(dtype.size_in_bytes()).filter(|bytes| *bytes <= isize::MAX as usize);
+        let Some(bytes) = bytes else { bail!("{count} elements of {dtype:?} fit into no memory of {self:?}") };
+        let memory = self.alloc(bytes)?;
         Ok(RocmStorage { memory, dtype, device: self.clone() })
     }
 
-    /// Queues a launch whose addresses are of memory that this device's tensors hold.
+    /// Queues a launch. Its maker vouches for the shapes: the kernel stays within the elements of the storages whose addresses are
+    /// in it.
     pub(crate) fn launch(&self, launch: &Launch) -> Result<()> {
-        // SAFETY: memory is given back to the allocator only, and reused by what is queued later on the same stream.
+        // SAFETY: within bounds by the maker's word; memory is given back to the allocator only, and reused by what is queued later on
+        // the same stream.
         unsafe { self.0.context.stream().launch(launch) }.map_err(candle_core::Error::wrap)
     }
 
     pub(crate) fn write(&self, to: &Memory, content: &[u8]) -> Result<()> {
-        self.0.context.write(to.ptr(), content).map_err(candle_core::Error::wrap)
+        self.write_raw(to, content).map_err(candle_core::Error::wrap)
+    }
+
+    fn write_raw(&self, to: &Memory, content: &[u8]) -> std::result::Result<(), DriverError> {
+        assert!(content.len() <= to.bytes(), "{} bytes into memory of {}", content.len(), to.bytes());
+        // SAFETY: the memory is ours and holds as many.
+        unsafe { self.0.context.write(to.ptr(), content) }
     }
 
     /// Reads after all that was queued; an index that was out of range is told here.
     pub(crate) fn read(&self, from: &Memory, content: &mut [u8]) -> Result<()> {
-        self.0.context.read(from.ptr(), content).map_err(candle_core::Error::wrap)?;
+        self.read_raw(from, content)?;
         self.check_fault()
+    }
+
+    fn read_raw(&self, from: &Memory, content: &mut [u8]) -> Result<()> {
+        assert!(content.len() <= from.bytes(), "{} bytes from memory of {}", content.len(), from.bytes());
+        // SAFETY: the memory is ours and holds as many.
+        unsafe { self.0.context.read(from.ptr(), content) }.map_err(candle_core::Error::wrap)
     }
 
     pub(crate) fn copy(&self, to: &Memory, from: &Memory) -> Result<()> {
         let bytes = to.bytes().min(from.bytes());
-        self.0.context.copy(to.ptr(), from.ptr(), bytes).map_err(candle_core::Error::wrap)
+        // SAFETY: both hold as many bytes, and are reused by later work of the same stream only.
+        unsafe { self.0.context.copy(to.ptr(), from.ptr(), bytes) }.map_err(candle_core::Error::wrap)
     }
 
     pub(crate) fn fill_zero(&self, memory: &Memory) -> Result<()> {
-        self.0.context.fill(memory.ptr(), 0, memory.bytes()).map_err(candle_core::Error::wrap)
+        // SAFETY: as in `copy`.
+        unsafe { self.0.context.fill(memory.ptr(), 0, memory.bytes()) }.map_err(candle_core::Error::wrap)
     }
 
-    /// Where a kernel writes an index that is out of range.
-    pub(crate) fn fault(&self) -> DevicePtr {
-        self.0.may_be_at_fault.store(true, Ordering::Relaxed);
-        self.0.fault.ptr()
+    /// Launches what may find an index that is out of range, and writes it to the address. Nobody reads there meanwhile: a fault
+    /// between a read and the write that clears it would be lost.
+    pub(crate) fn at_fault<T>(&self, launch: impl FnOnce(DevicePtr) -> Result<T>) -> Result<T> {
+        let mut fault = self.lock_fault();
+        let launched = launch(fault.memory.ptr());
+        fault.is_possible = true;
+        launched
     }
 
-    fn clear_fault(&self) -> std::result::Result<(), DriverError> {
-        self.0.context.write(self.0.fault.ptr(), &NO_FAULT.to_le_bytes())
+    fn lock_fault(&self) -> MutexGuard<'_, Fault> {
+        self.0.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whoever reads first after the kernel ran is told, and the others are not.
     fn check_fault(&self) -> Result<()> {
-        if !self.0.may_be_at_fault.swap(false, Ordering::Relaxed) {
+        let mut fault = self.lock_fault();
+        if !fault.is_possible {
             return Ok(());
         }
         let mut bytes = [0; size_of::<u64>()];
-        self.0.context.read(self.0.fault.ptr(), &mut bytes).map_err(candle_core::Error::wrap)?;
-        if bytes == NO_FAULT.to_le_bytes() {
-            return Ok(());
+        self.read_raw(&fault.memory, &mut bytes)?;
+        if bytes != NO_FAULT.to_le_bytes() {
+            self.write(&fault.memory, &NO_FAULT.to_le_bytes())?;
+            bail!("index_select on {self:?}: the index {} is out of range", i64::from_le_bytes(bytes))
         }
-        self.clear_fault().map_err(candle_core::Error::wrap)?;
-        bail!("index_select on {self:?}: the index {} is out of range", i64::from_le_bytes(bytes))
+        fault.is_possible = false;
+        Ok(())
     }
 }
 
@@ -194,11 +222,6 @@ impl DeviceExt for Device {
         let device = RocmDevice::new_nvidia(ordinal, &Options::default()).map_err(candle_core::Error::wrap)?;
         Ok(device.device())
     }
-}
-
-/// A shape that no kernel takes.
-pub(crate) fn shape_error(error: ShapeError) -> candle_core::Error {
-    candle_core::Error::wrap(error)
 }
 
 impl CustomDevice for RocmDevice {

@@ -63,25 +63,22 @@ impl Allocator {
 impl Held {
     /// Takes a segment from the driver, and the block from it.
     fn grow(&mut self, context: &Context, bytes: u64) -> Result<u64, DriverError> {
-        let segment = Arena::segment_for(bytes);
-        let buffer = match context.alloc(segment as usize) {
-            Ok(buffer) => buffer,
-            // What lies about may be what is missing.
-            Err(_) if self.trim() => context.alloc(segment as usize)?,
-            Err(error) => return Err(error),
-        };
+        let mut segment = Arena::segment_for(bytes);
+        let buffer = context.alloc(segment as usize).or_else(|_| {
+            // What lies about may be what is missing, or what the segment has beyond the request.
+            self.trim();
+            segment = Arena::smallest_segment_for(bytes);
+            context.alloc(segment as usize)
+        })?;
         let address = buffer.ptr().0;
         self.arena.add_segment(address, segment, bytes);
         self.segments.insert(address, buffer);
         Ok(self.arena.take(bytes).expect("a segment is made for its request"))
     }
 
-    /// Whether there was anything.
-    fn trim(&mut self) -> bool {
-        let unused = self.arena.trim();
+    fn trim(&mut self) {
         // A buffer waits for the stream before it goes.
-        unused.iter().for_each(|address| drop(self.segments.remove(address)));
-        !unused.is_empty()
+        self.arena.trim().iter().for_each(|address| drop(self.segments.remove(address)));
     }
 }
 

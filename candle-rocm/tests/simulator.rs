@@ -6,9 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libloading::Library;
 
-/// RDNA 3 with both register files' layouts of workgroup ids, RDNA 3.5, RDNA 4.
-pub const TARGETS: [&str; 4] = ["gfx1100", "gfx1151", "gfx1200", "gfx1201"];
-
 static TURN: Mutex<()> = Mutex::new(());
 
 /// The directory that cargo puts hip-sim's `libamdhip64.so` into: this test's own.

@@ -1,6 +1,6 @@
 //! Geometry of `hip/gemm.hip`: matrix products by matrix instructions.
 
-use crate::shape::{check_aligned, check_dim};
+use crate::shape::{check_aligned, check_dim, check_grid_side};
 use crate::{Args, DevicePtr, Launch, ShapeError};
 
 const BLOCK: u32 = 256;
@@ -75,6 +75,8 @@ pub fn gemm(gemm: &Gemm) -> Result<Launch, ShapeError> {
     check_aligned(OP, gemm.kind.size(), &[("a", gemm.a), ("b", gemm.b)])?;
     check_aligned(OP, gemm.kind.size_of_c(), &[("c", gemm.c)])?;
     let (size, tile) = tile(gemm);
+    check_grid_side(OP, "batch", gemm.batch)?;
+    check_grid_side(OP, "the number of tiles along m", gemm.m.div_ceil(tile.0))?;
     let odd = if is_aligned(gemm) { "" } else { "_odd" };
     let (blocks_m, blocks_n) = (gemm.m.div_ceil(tile.0), gemm.n.div_ceil(tile.1));
     let pointers = Args::new().ptr(gemm.a).ptr(gemm.b).ptr(gemm.c);

@@ -1,6 +1,6 @@
 //! Geometry of `hip/matmul.hip`: matrix products at any strides, without matrix instructions.
 
-use crate::shape::{check_aligned, check_dim, check_dtype};
+use crate::shape::{check_aligned, check_dim, check_dtype, check_grid_side};
 use crate::{Args, DevicePtr, Dtype, Launch, ShapeError};
 
 const BLOCK: u32 = 256;
@@ -40,6 +40,8 @@ pub fn matmul(matmul: &Matmul) -> Result<Launch, ShapeError> {
     for (what, value) in [("batch", batch), ("m", m), ("n", n), ("k", k)] {
         check_dim(OP, what, value)?;
     }
+    check_grid_side(OP, "batch", batch)?;
+    check_grid_side(OP, "the number of tiles along m", m.div_ceil(TILE))?;
     check_aligned(OP, dtype.size(), &[("a", a.ptr), ("b", b.ptr), ("c", c)])?;
     let args = Args::new().ptr(a.ptr).ptr(b.ptr).ptr(c).u32(m).u32(n).u32(k);
     Ok(Launch {

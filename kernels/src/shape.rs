@@ -11,6 +11,12 @@ pub(crate) fn check_dim(op: &'static str, what: &'static str, value: u32) -> Res
     Ok(())
 }
 
+/// Sides y and z of a grid have 16 bits.
+pub(crate) fn check_grid_side(op: &'static str, what: &'static str, blocks: u32) -> Result<(), ShapeError> {
+    let rule = "it must be at most 65535";
+    if blocks > 65535 { Err(ShapeError::Value { op, what, value: blocks.into(), rule }) } else { Ok(()) }
+}
+
 pub(crate) fn check_multiple(
     op: &'static str,
     what: &'static str,

@@ -7,7 +7,7 @@ use taper_kernels::metadata::{Kernel, Metadata};
 use taper_kernels::{images, occupancy};
 
 /// Kernels by the beginning of their names, and what must stand in their code.
-const EXPECTED: [(&str, &[&str]); 12] = [
+const EXPECTED: [(&str, &[&str]); 20] = [
     ("rms_norm_", &["global_load_b128", "row_xmask", "v_rsq_f32"]),
     ("softmax_", &["global_load_b128", "row_xmask", "v_exp_f32"]),
     ("sum_", &["global_load_b128", "row_xmask"]),
@@ -20,6 +20,14 @@ const EXPECTED: [(&str, &[&str]); 12] = [
     ("gemm_i8_", &["v_wmma_i32_16x16x16_iu8"]),
     ("gemm_f16_large", &["global_load_b128"]),
     ("attention_decode_", &["global_load_b128", "row_xmask"]),
+    ("copy_between_16", &["global_load_b128", "global_store_b128"]),
+    ("fill_8", &["global_store_b64"]),
+    ("exp_f16", &["global_load_b128", "v_exp_f32"]),
+    ("sin_f32", &["global_load_b128", "v_fma_f64"]),
+    ("binary_f32", &["v_add_f32", "global_store_b32"]),
+    ("where_u8_64", &["global_store_b64"]),
+    ("index_select_u32_64", &["global_load_b64", "global_store_b64"]),
+    ("matmul_f32", &["fmac_f32", "ds_load"]),
 ];
 /// Element by element, as their names say.
 const WITHOUT_WIDE_LOADS: &str = "_odd";

@@ -70,11 +70,11 @@ pub(super) struct Status {
 }
 
 /// Declares a table of functions, all of which answer with a status, under our names. Each row has a symbol for every
-/// vendor in the order of the heading.
+/// vendor, in the same order.
 macro_rules! functions {
     (
         $(#[$doc:meta])*
-        $table:ident $([$($vendor:ident),+])? {
+        $table:ident {
             $($function:ident = $($symbol:literal)|+ ($($arg:ident: $type:ty),* $(,)?);)*
         }
     ) => {
@@ -86,7 +86,7 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// Takes the functions of the vendor with this number in the heading.
+            /// Takes the functions by the symbols of this place in the rows.
             pub(super) fn load(opened: &$crate::driver::library::Opened, vendor: usize) -> $crate::driver::Result<Self> {
                 Ok(Self {
                     $($function: {

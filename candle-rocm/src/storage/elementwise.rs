@@ -60,7 +60,7 @@ impl RocmStorage {
     fn function_of(&self, function: Function, parameters: [f32; 2], l: &Layout) -> Computed {
         let Some(dtype) = kernel_dtype(self.dtype).filter(|dtype| dtype.is_float()) else { return Ok(None) };
         let Some(x) = self.dense(l, WIDE)? else { return Ok(None) };
-        let count = l.shape().elem_count() as u32;
+        let Ok(count) = u32::try_from(l.shape().elem_count()) else { return Ok(None) };
         self.computed(self.dtype, l, |y| unary::unary(&Unary { function, dtype, count, x: x.ptr, y, parameters }))
     }
 

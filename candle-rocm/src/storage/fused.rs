@@ -44,10 +44,11 @@ fn rms_norm_of((x, l): Operand, (weight, weight_l): Operand, eps: f32) -> Comput
     let (x, weight) = (of(x)?, of(weight)?);
     let Some(dtype) = super::kernel_dtype(x.dtype).filter(|dtype| dtype.is_float()) else { return Ok(None) };
     let Some((rows, n)) = rows(l) else { return Ok(None) };
-    let (Some(dense), Some(weights)) = (x.dense(l, WIDE)?, weight.dense(weight_l, WIDE)?) else { return Ok(None) };
-    if weight.dtype != x.dtype {
+    // An operation of another crate may have the same name.
+    if weight.dtype != x.dtype || weight_l.shape().elem_count() != n as usize {
         return Ok(None);
     }
+    let (Some(dense), Some(weights)) = (x.dense(l, WIDE)?, weight.dense(weight_l, WIDE)?) else { return Ok(None) };
     let (x_ptr, weight) = (dense.ptr, weights.ptr);
     x.computed(x.dtype, l, |y| rms_norm(&RmsNorm { dtype, rows, n, eps, x: x_ptr, weight, y, residual: None }))
 }

@@ -27,7 +27,10 @@ impl RocmStorage {
             _ => None,
         };
         match kind.filter(|_| m >= FEWEST_ROWS) {
-            Some(kind) => self.product_by_matrix_instructions(kind, (other, other_l), bmnk, l),
+            Some(kind) => match self.product_by_matrix_instructions(kind, (other, other_l), bmnk, l)? {
+                Some(product) => Ok(Some(product)),
+                None => self.plain_product((other, other_l), bmnk, l),
+            },
             None => self.plain_product((other, other_l), bmnk, l),
         }
     }
@@ -42,7 +45,10 @@ impl RocmStorage {
         let Some(a) = self.dense(l, self.dtype.size_in_bytes() as u64)? else { return Ok(None) };
         let rank = other_l.dims().len();
         let along_k = other_l.transpose(rank - 2, rank - 1)?;
-        let copy = if along_k.is_contiguous() { None } else { Some(other.transposed(other_l)?) };
+        let copy = if along_k.is_contiguous() { None } else { other.transposed(other_l)? };
+        if copy.is_none() && !along_k.is_contiguous() {
+            return Ok(None);
+        }
         let b = copy.as_ref().map_or_else(|| other.at(other_l.start_offset()), |copy| copy.memory.ptr());
         let sizes = [batch, m, n, k].map(u32::try_from);
         let [Ok(batch), Ok(m), Ok(n), Ok(k)] = sizes else { return Ok(None) };

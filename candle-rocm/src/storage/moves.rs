@@ -2,12 +2,12 @@
 
 use candle_core::custom::Copy2d;
 use candle_core::scalar::Scalar;
-use candle_core::{Layout, Result};
+use candle_core::{DType, Layout, Result};
+use taper_kernels::DevicePtr;
 use taper_kernels::copy::{self, Copy, CopyBetween, Fill};
 use taper_kernels::index::{self, IndexSelect};
 
 use super::{Computed, RocmStorage, kernel_dtype};
-use crate::device::shape_error;
 
 impl RocmStorage {
     fn element_size(&self) -> u64 {
@@ -55,7 +55,7 @@ impl RocmStorage {
         if l.shape().elem_count() == 0 {
             return Ok(true);
         }
-        let Some(value) = bits(value) else { return Ok(false) };
+        let Some(value) = bits(value, self.dtype) else { return Ok(false) };
         let (element_size, y) = (self.element_size(), self.at(l.start_offset()));
         let launch = copy::fill(&Fill { element_size, value, shape: l.dims(), strides: l.stride(), y });
         let Ok(launch) = launch else { return Ok(false) };
@@ -74,9 +74,8 @@ impl RocmStorage {
             return Ok(None);
         };
         let (element_size, x, ids) = (self.element_size(), x.ptr, on_device.ptr);
-        let fault = self.device.fault();
-        self.computed_count(self.dtype, count, |y| {
-            index::index_select(&IndexSelect {
+        self.device.at_fault(|fault| {
+            let select = IndexSelect {
                 element_size,
                 ids_dtype,
                 left,
@@ -85,37 +84,32 @@ impl RocmStorage {
                 ids_count,
                 x,
                 ids,
-                y,
+                y: DevicePtr::NULL,
                 fault,
-            })
+            };
+            self.computed_count(self.dtype, count, |y| index::index_select(&IndexSelect { y, ..select }))
         })
     }
 
-    /// A copy of the elements with the last two dimensions exchanged; `Err` where no kernel takes the shape.
-    pub(super) fn transposed(&self, l: &Layout) -> Result<Self> {
+    /// A copy of the elements with the last two dimensions exchanged.
+    pub(super) fn transposed(&self, l: &Layout) -> Computed {
         let rank = l.dims().len();
-        let transposed = l.transpose(rank - 2, rank - 1)?;
-        let (element_size, x) = (self.element_size(), self.at(l.start_offset()));
-        let result = self.device.storage(self.dtype, l.shape().elem_count())?;
-        let (shape, strides, y) = (transposed.dims(), transposed.stride(), result.memory.ptr());
-        let launch = copy::copy(&Copy { element_size, shape, strides, x, y }).map_err(shape_error)?;
-        self.device.launch(&launch)?;
-        Ok(result)
+        self.copied(&l.transpose(rank - 2, rank - 1)?)
     }
 }
 
-/// A number as it lies in memory, in the low bytes.
-fn bits(value: Scalar) -> Option<u64> {
-    Some(match value {
-        Scalar::U8(x) => x.into(),
-        Scalar::U32(x) => x.into(),
-        Scalar::I16(x) => (x as u16).into(),
-        Scalar::I32(x) => (x as u32).into(),
-        Scalar::I64(x) => x as u64,
-        Scalar::BF16(x) => x.to_bits().into(),
-        Scalar::F16(x) => x.to_bits().into(),
-        Scalar::F32(x) => x.to_bits().into(),
-        Scalar::F64(x) => x.to_bits(),
-        Scalar::F8E4M3(_) => return None,
+/// A number as it lies in memory, in the low bytes; nothing where it is not of the type.
+fn bits(value: Scalar, dtype: DType) -> Option<u64> {
+    Some(match (value, dtype) {
+        (Scalar::U8(x), DType::U8) => x.into(),
+        (Scalar::U32(x), DType::U32) => x.into(),
+        (Scalar::I16(x), DType::I16) => (x as u16).into(),
+        (Scalar::I32(x), DType::I32) => (x as u32).into(),
+        (Scalar::I64(x), DType::I64) => x as u64,
+        (Scalar::BF16(x), DType::BF16) => x.to_bits().into(),
+        (Scalar::F16(x), DType::F16) => x.to_bits().into(),
+        (Scalar::F32(x), DType::F32) => x.to_bits().into(),
+        (Scalar::F64(x), DType::F64) => x.to_bits(),
+        _ => return None,
     })
 }

@@ -5,7 +5,10 @@ use taper_kernels::binary::{Comparison, Function, Operand, Pair, Where, binary, 
 use super::copy::places;
 use super::data::{FLOATS, Random, assert_close, input, output, rounding, run, smallest};
 
-const FUNCTIONS: [(Function, fn(f64, f64) -> f64); 6] = [
+/// A kernel's function, and what it computes.
+type Case<F, Y> = (F, fn(f64, f64) -> Y);
+
+const FUNCTIONS: [Case<Function, f64>; 6] = [
     (Function::Add, |a, b| a + b),
     (Function::Mul, |a, b| a * b),
     (Function::Sub, |a, b| a - b),
@@ -13,7 +16,7 @@ const FUNCTIONS: [(Function, fn(f64, f64) -> f64); 6] = [
     (Function::Maximum, |a, b| if a < b { b } else { a }),
     (Function::Minimum, |a, b| if b < a { b } else { a }),
 ];
-const COMPARISONS: [(Comparison, fn(f64, f64) -> bool); 6] = [
+const COMPARISONS: [Case<Comparison, bool>; 6] = [
     (Comparison::Eq, |a, b| a == b),
     (Comparison::Ne, |a, b| a != b),
     (Comparison::Le, |a, b| a <= b),

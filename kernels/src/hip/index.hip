@@ -21,8 +21,9 @@ DEVICE void index_select(const T *x, const Id *ids, T *y, i64 *fault, u32 count,
         u32 row = i / right;
         u32 left = row / ids_count;
         Id id = ids[row - left * ids_count];
-        bool in_range = id < (Id)size && !(id < (Id)0);
-        if (!in_range && !is_none(id)) *fault = (i64)id;
+        // As u64: the size may be more than the type of ids holds, and negative ids become large ones.
+        bool none = is_none(id), in_range = !none && (u64)id < size;
+        if (!in_range && !none) *fault = (i64)id;
         y[i] = in_range ? x[((u64)left * size + (u64)id) * right + (i - row * right)] : T(0);
     }
 }

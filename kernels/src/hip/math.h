@@ -108,6 +108,8 @@ DEVICE f32 minus_one(f32 x) {
 DEVICE f32 power(f32 x, f32 p) {
     if (p == 0.0f || x == 1.0f) return 1.0f;
     if (x != x || p != p) return x + p;
+    if (magnitude(p) == __builtin_inff())
+        return magnitude(x) == 1.0f ? 1.0f : (magnitude(x) > 1.0f) == (p > 0.0f) ? __builtin_inff() : 0.0f;
     bool whole_p = magnitude(p) >= 0x1p23f || floor(p) == p;
     bool odd = magnitude(p) < 0x1p24f && whole_p && ((i32)p & 1);
     f32 a = magnitude(x);
@@ -118,6 +120,6 @@ DEVICE f32 power(f32 x, f32 p) {
         f64 exponent = log2_f64(a) * (f64)p;
         y = exponent > 200.0 ? __builtin_inff() : exponent < -200.0 ? 0.0f : exp2_f64(exponent);
     }
-    if (x < 0.0f && a != 0.0f && !whole_p) return __builtin_nanf("");
+    if (x < 0.0f && a != __builtin_inff() && !whole_p) return __builtin_nanf("");
     return __builtin_signbit(x) && odd ? -y : y;
 }

@@ -11,9 +11,8 @@ use crate::schema::schema_of;
 /// A tool that the model may call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ToolDefinition {
-    /// What kind of tool it is.
+    /// What kind of tool it is; `function` where it does not say.
     #[serde(default, rename = "type")]
-    #[schema(required = true)]
     pub kind: ToolType,
     /// The function.
     pub function: FunctionDefinition,

@@ -120,10 +120,15 @@ impl Simulator {
             if self.is_hung {
                 return target.pending.push_front(pending);
             }
-            target.num_done += 1;
             for (other, before) in pending.clock.iter().filter(|(other, _)| *other != stream) {
                 self.run_until(other, before);
             }
+            let Some(target) = self.streams.get_mut(&stream) else { return };
+            // What waits for a hung launch hangs with it.
+            if self.is_hung {
+                return target.pending.push_front(pending);
+            }
+            target.num_done += 1;
             // What comes after a fault is never done.
             if self.fault.is_none() {
                 self.execute(stream, &pending);
