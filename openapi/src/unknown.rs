@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 const OPEN: [&str; 2] = ["Message", "FunctionDefinition"];
 /// Paths that are told of one body; each is told once, whatever the indices in it.
 const MOST: usize = 64;
+/// Objects and arrays of a body that are looked at: more than any conversation that fits a model has.
+const MOST_LOOKED_AT: usize = 100_000;
 
 static SCHEMAS: LazyLock<Value> = LazyLock::new(|| {
     let document = serde_json::to_value(crate::document()).expect("the document is JSON");
@@ -77,7 +79,7 @@ fn fits(schema: &Value, value: &Value) -> bool {
 
 /// The paths of fields that are in `body` and not in the schema of this name, those at the top aside.
 pub(crate) fn nested(schema: &str, body: &Map<String, Value>) -> Vec<String> {
-    let mut found = Found::default();
+    let mut found = Found { left: MOST_LOOKED_AT, ..Found::default() };
     for (name, schema) in Shape::of(&SCHEMAS[schema]).properties {
         if let Some(value) = body.get(name) {
             found.walk(value, schema, name);
@@ -91,27 +93,41 @@ struct Found {
     paths: Vec<String>,
     /// The same without indices.
     places: HashSet<String>,
+    /// How many objects and arrays may still be looked at.
+    left: usize,
 }
 
 impl Found {
     fn walk(&mut self, value: &Value, schema: &Value, path: &str) {
+        let is_leaf = !value.is_object() && !value.is_array();
+        if is_leaf || self.left == 0 {
+            return;
+        }
+        self.left -= 1;
         let shape = Shape::of(schema);
         if shape.properties.is_empty() && shape.items.is_none() {
             let variants = shape.variants.iter().filter(|variant| fits(variant, value));
-            let each = variants.map(|variant| {
-                let mut found = Self::default();
+            let mut best: Option<Self> = None;
+            for variant in variants {
+                let mut found = Self { left: self.left, ..Self::default() };
                 found.walk(value, variant, path);
-                found
-            });
-            // The one that was meant.
-            let best = each.min_by_key(|found| found.paths.len());
+                self.left = found.left;
+                // The one that was meant.
+                if best.as_ref().is_none_or(|best| found.paths.len() < best.paths.len()) {
+                    best = Some(found);
+                }
+            }
             return best.into_iter().flat_map(|found| found.paths).for_each(|path| self.note(path));
         }
         match value {
             Value::Object(fields) => self.walk_fields(fields, &shape, path),
             Value::Array(items) => {
                 let Some(schema) = shape.items else { return };
-                for (index, item) in items.iter().enumerate() {
+                // Millions of tokens have nothing to find in them, and no path.
+                for (index, item) in items.iter().enumerate().filter(|(_, item)| item.is_object() || item.is_array()) {
+                    if self.left == 0 {
+                        return;
+                    }
                     self.walk(item, schema, &format!("{path}[{index}]"));
                 }
             }

@@ -145,7 +145,7 @@ fn elements(context: &Context) {
     measure(context, &case("cast f32 to bf16 67M", 6 * count), &launches);
     let launches = each(&|x| {
         let (function, dtype, count) = (Function::Silu, Dtype::Bf16, count as u32);
-        unary(&Unary { function, dtype, count, x: x.ptr(), y: y.ptr() }).expect("a good shape")
+        unary(&Unary { function, dtype, count, x: x.ptr(), y: y.ptr(), parameters: [0.0; 2] }).expect("a good shape")
     });
     measure(context, &case("silu bf16 67M", 4 * count), &launches);
 }

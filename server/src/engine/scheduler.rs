@@ -226,7 +226,8 @@ impl Scheduler {
     /// Whether a running sequence is about to compute blocks that a waiting one can take over, most of what it needs, and is as
     /// urgent.
     fn will_share(&self, running: &Sequence, waiting: &Sequence) -> bool {
-        let can_share = running.tier >= waiting.tier && !waiting.scores_prompt();
+        // One that scores its prompt computes few tokens in a step, and leaves none in the cache.
+        let can_share = running.tier >= waiting.tier && !waiting.scores_prompt() && !running.scores_prompt();
         if !can_share || !self.blocks.may_share(&running.blocks, &waiting.blocks) {
             return false;
         }

@@ -221,7 +221,7 @@ impl Choice {
         let cache_salt = match &valid.cache {
             Cache::All => None,
             Cache::Salted(salt) => Some(salt.clone()),
-            Cache::None => Some(uuid::Uuid::new_v4().to_string()),
+            Cache::Alone(salt) => Some(salt.to_string()),
         };
         let prompt_logprobs = params.prompt_logprobs.map(|_| Vec::new());
         let submitted = Instant::now();

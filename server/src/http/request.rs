@@ -104,7 +104,8 @@ pub enum Cache {
     All,
     /// Those of the same salt.
     Salted(String),
-    None,
+    /// Nobody: only the answers of one request, which have this salt.
+    Alone(uuid::Uuid),
 }
 
 impl Cache {
@@ -242,7 +243,7 @@ fn valid(
         progress: fields.return_progress == Some(true),
     };
     let cache = match (fields.cache_prompt, &fields.cache_salt) {
-        (Some(false), _) => Cache::None,
+        (Some(false), _) => Cache::Alone(uuid::Uuid::new_v4()),
         (_, Some(salt)) if salt.is_empty() => {
             return Err(ApiError::invalid_param(
                 "cache_salt",
