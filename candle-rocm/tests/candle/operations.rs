@@ -169,7 +169,9 @@ fn fused_operations_of_candle_nn() {
                 let n = *x.dims().last().unwrap();
                 let what = format!("{:?} {dtype:?}", x.layout());
                 let x = x.contiguous().unwrap();
-                assert_same(device, &what, tolerance(dtype), &[x.clone()], |x| candle_nn::ops::softmax_last_dim(&x[0]));
+                assert_same(device, &what, tolerance(dtype), std::slice::from_ref(&x), |x| {
+                    candle_nn::ops::softmax_last_dim(&x[0])
+                });
                 let inputs = [x, data(&[n], dtype, 7)];
                 assert_same(device, &what, tolerance(dtype), &inputs, |x| candle_nn::ops::rms_norm(&x[0], &x[1], 1e-5));
             }
