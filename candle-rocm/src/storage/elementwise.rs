@@ -7,10 +7,7 @@ use taper_kernels::binary::{self, Comparison, Operand, Pair, Where};
 use taper_kernels::cast::{self, Cast};
 use taper_kernels::unary::{self, Function, Unary};
 
-use super::{Computed, RocmStorage, kernel_dtype};
-
-/// Kernels of single elements read and write so many bytes at once.
-const WIDE: u64 = 16;
+use super::{Computed, RocmStorage, WIDE, float_dtype, kernel_dtype};
 
 fn function(op: UnaryOp) -> Function {
     match op {
@@ -58,7 +55,7 @@ impl RocmStorage {
     }
 
     fn function_of(&self, function: Function, parameters: [f32; 2], l: &Layout) -> Computed {
-        let Some(dtype) = kernel_dtype(self.dtype).filter(|dtype| dtype.is_float()) else { return Ok(None) };
+        let Some(dtype) = float_dtype(self.dtype) else { return Ok(None) };
         let Some(x) = self.dense(l, WIDE)? else { return Ok(None) };
         let Ok(count) = u32::try_from(l.shape().elem_count()) else { return Ok(None) };
         self.computed(self.dtype, l, |y| unary::unary(&Unary { function, dtype, count, x: x.ptr, y, parameters }))

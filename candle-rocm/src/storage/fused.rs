@@ -6,10 +6,7 @@ use candle_core::{CustomOp1, CustomOp2, Result, Shape};
 use taper_kernels::norm::{RmsNorm, rms_norm};
 use taper_kernels::softmax::{Softmax, softmax};
 
-use super::{Computed, of};
-
-/// Kernels read rows in pieces of so many bytes.
-const WIDE: u64 = 16;
+use super::{Computed, WIDE, float_dtype, of};
 
 /// New elements and their shape, or nothing where the operation is not known.
 type Known = Result<Option<(BoxedStorage, Shape)>>;
@@ -34,7 +31,7 @@ fn known(computed: Computed, l: &candle_core::Layout) -> Known {
 
 fn softmax_last_dim((x, l): Operand) -> Computed {
     let x = of(x)?;
-    let Some(dtype) = super::kernel_dtype(x.dtype).filter(|dtype| dtype.is_float()) else { return Ok(None) };
+    let Some(dtype) = float_dtype(x.dtype) else { return Ok(None) };
     let Some((rows, n)) = rows(l) else { return Ok(None) };
     let Some(dense) = x.dense(l, WIDE)? else { return Ok(None) };
     x.computed(x.dtype, l, |y| softmax(&Softmax { dtype, rows, n, x: dense.ptr, y }))
@@ -42,7 +39,7 @@ fn softmax_last_dim((x, l): Operand) -> Computed {
 
 fn rms_norm_of((x, l): Operand, (weight, weight_l): Operand, eps: f32) -> Computed {
     let (x, weight) = (of(x)?, of(weight)?);
-    let Some(dtype) = super::kernel_dtype(x.dtype).filter(|dtype| dtype.is_float()) else { return Ok(None) };
+    let Some(dtype) = float_dtype(x.dtype) else { return Ok(None) };
     let Some((rows, n)) = rows(l) else { return Ok(None) };
     // An operation of another crate may have the same name.
     if weight.dtype != x.dtype || weight_l.shape().elem_count() != n as usize {

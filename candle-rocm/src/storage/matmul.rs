@@ -5,7 +5,7 @@ use candle_core::{Layout, Result};
 use taper_kernels::gemm::{Gemm, Kind, gemm};
 use taper_kernels::matmul::{Matmul, Matrix, matmul};
 
-use super::{Computed, RocmStorage, kernel_dtype};
+use super::{Computed, RocmStorage, float_dtype};
 
 /// With fewer rows a matrix instruction is mostly idle, and a copy of the second matrix would cost more than it saves.
 const FEWEST_ROWS: usize = 8;
@@ -26,13 +26,12 @@ impl RocmStorage {
             candle_core::DType::BF16 => Some(Kind::Bf16),
             _ => None,
         };
-        match kind.filter(|_| m >= FEWEST_ROWS) {
-            Some(kind) => match self.product_by_matrix_instructions(kind, (other, other_l), bmnk, l)? {
-                Some(product) => Ok(Some(product)),
-                None => self.plain_product((other, other_l), bmnk, l),
-            },
-            None => self.plain_product((other, other_l), bmnk, l),
+        if let Some(kind) = kind.filter(|_| m >= FEWEST_ROWS)
+            && let Some(product) = self.product_by_matrix_instructions(kind, (other, other_l), bmnk, l)?
+        {
+            return Ok(Some(product));
         }
+        self.plain_product((other, other_l), bmnk, l)
     }
 
     fn product_by_matrix_instructions(
@@ -60,7 +59,7 @@ impl RocmStorage {
     }
 
     fn plain_product(&self, (other, other_l): (&Self, &Layout), (batch, m, n, k): Sizes, l: &Layout) -> Computed {
-        let Some(dtype) = kernel_dtype(self.dtype).filter(|dtype| dtype.is_float()) else { return Ok(None) };
+        let Some(dtype) = float_dtype(self.dtype) else { return Ok(None) };
         let (Some(a), Some(b)) = (self.batch_of_matrices(l)?, other.batch_of_matrices(other_l)?) else {
             return Ok(None);
         };

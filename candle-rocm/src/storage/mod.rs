@@ -67,6 +67,14 @@ fn kernel_dtype(dtype: DType) -> Option<Dtype> {
     })
 }
 
+/// The floats that kernels know.
+fn float_dtype(dtype: DType) -> Option<Dtype> {
+    kernel_dtype(dtype).filter(|dtype| dtype.is_float())
+}
+
+/// Kernels that read and write several elements at once take addresses that are multiples of so many bytes.
+const WIDE: u64 = 16;
+
 /// Contiguous elements: those of a storage, or a copy of them.
 struct Dense<'a> {
     ptr: DevicePtr,
@@ -116,11 +124,16 @@ impl RocmStorage {
         let result = self.device.storage(dtype, count)?;
         // Candle has tensors without elements; there is nothing to launch for them.
         if count > 0 {
-            // Shapes beyond what kernels take, such as seven dimensions of which none can be joined.
-            let Ok(launch) = launch(result.memory.ptr()) else { return Ok(None) };
-            self.device.launch(&launch)?;
+            return Ok(self.launched(launch(result.memory.ptr()))?.then_some(result));
         }
         Ok(Some(result))
+    }
+
+    /// Launches, unless the shape is beyond what kernels take, such as seven dimensions of which none can be joined.
+    fn launched(&self, launch: std::result::Result<Launch, ShapeError>) -> Result<bool> {
+        let Ok(launch) = launch else { return Ok(false) };
+        self.device.launch(&launch)?;
+        Ok(true)
     }
 }
 

@@ -28,9 +28,7 @@ impl RocmStorage {
         }
         let (element_size, x, y) = (self.element_size(), self.at(l.start_offset()), dst.at(dst_offset));
         let launch = copy::copy(&Copy { element_size, shape: l.dims(), strides: l.stride(), x, y });
-        let Ok(launch) = launch else { return Ok(false) };
-        self.device.launch(&launch)?;
-        Ok(true)
+        self.launched(launch)
     }
 
     pub(super) fn copy_rows_to(&self, dst: &mut Self, copy: Copy2d) -> Result<bool> {
@@ -46,9 +44,7 @@ impl RocmStorage {
             y: dst.at(dst_offset),
             strides_y: &[dst_stride, 1],
         });
-        let Ok(launch) = launch else { return Ok(false) };
-        self.device.launch(&launch)?;
-        Ok(true)
+        self.launched(launch)
     }
 
     pub(super) fn set_all(&mut self, value: Scalar, l: &Layout) -> Result<bool> {
@@ -58,9 +54,7 @@ impl RocmStorage {
         let Some(value) = bits(value, self.dtype) else { return Ok(false) };
         let (element_size, y) = (self.element_size(), self.at(l.start_offset()));
         let launch = copy::fill(&Fill { element_size, value, shape: l.dims(), strides: l.stride(), y });
-        let Ok(launch) = launch else { return Ok(false) };
-        self.device.launch(&launch)?;
-        Ok(true)
+        self.launched(launch)
     }
 
     pub(super) fn selected(&self, (ids, idl): (&Self, &Layout), l: &Layout, dim: usize) -> Computed {

@@ -4,10 +4,7 @@ use candle_core::op::ReduceOp;
 use candle_core::{DType, Layout, Shape};
 use taper_kernels::reduce::{self, Reduce, Reduction};
 
-use super::{Computed, RocmStorage, kernel_dtype};
-
-/// The kernel reads rows in pieces of so many bytes.
-const WIDE: u64 = 16;
+use super::{Computed, RocmStorage, WIDE, float_dtype};
 
 impl RocmStorage {
     pub(super) fn reduced(&self, op: ReduceOp, l: &Layout, dims: &[usize]) -> Computed {
@@ -18,7 +15,7 @@ impl RocmStorage {
             ReduceOp::ArgMax => (Reduction::ArgMax, DType::U32),
             ReduceOp::ArgMin => return Ok(None),
         };
-        let Some(dtype) = kernel_dtype(self.dtype).filter(|dtype| dtype.is_float()) else { return Ok(None) };
+        let Some(dtype) = float_dtype(self.dtype) else { return Ok(None) };
         let n: usize = dims.iter().map(|dim| l.dims()[*dim]).product();
         let rows = l.shape().elem_count().checked_div(n).unwrap_or(0);
         // An empty row has a sum and no maximum; Candle's own code knows which.

@@ -77,38 +77,22 @@ fn integers(context: &Context, shape: &[usize], [a, b]: [&[usize]; 2]) {
         (0..=*places.iter().max().unwrap()).map(|_| random.next() as i64 >> random.below(63)).collect()
     };
     let (x, z) = (values(&at_a), values(&at_b));
-    integers_of(context, Dtype::I64, shape, [a, b], &x, &z, i64::to_le_bytes, |function, a, b| match function {
-        Function::Add => a.wrapping_add(b),
-        Function::Mul => a.wrapping_mul(b),
-        Function::Sub => a.wrapping_sub(b),
-        Function::Div => {
-            if b == 0 {
-                0
-            } else {
-                a.wrapping_div(b)
-            }
-        }
-        Function::Maximum => a.max(b),
-        Function::Minimum => a.min(b),
-    });
-    let (x, z): (Vec<u32>, Vec<u32>) = (x.iter().map(|x| *x as u32).collect(), z.iter().map(|x| *x as u32).collect());
-    integers_of(context, Dtype::U32, shape, [a, b], &x, &z, u32::to_le_bytes, |function, a, b| match function {
-        Function::Add => a.wrapping_add(b),
-        Function::Mul => a.wrapping_mul(b),
-        Function::Sub => a.wrapping_sub(b),
-        Function::Div => a.checked_div(b).unwrap_or(0),
-        Function::Maximum => a.max(b),
-        Function::Minimum => a.min(b),
-    });
-    let (x, z): (Vec<u8>, Vec<u8>) = (x.iter().map(|x| *x as u8).collect(), z.iter().map(|x| *x as u8).collect());
-    integers_of(context, Dtype::U8, shape, [a, b], &x, &z, u8::to_le_bytes, |function, a, b| match function {
-        Function::Add => a.wrapping_add(b),
-        Function::Mul => a.wrapping_mul(b),
-        Function::Sub => a.wrapping_sub(b),
-        Function::Div => a.checked_div(b).unwrap_or(0),
-        Function::Maximum => a.max(b),
-        Function::Minimum => a.min(b),
-    });
+    // The low bits, as a number of the type.
+    macro_rules! check_as {
+        ($($dtype:ident: $type:ident;)*) => {$({
+            let [x, z] = [&x, &z].map(|values| values.iter().map(|x| *x as $type).collect::<Vec<_>>());
+            integers_of(context, Dtype::$dtype, shape, [a, b], &x, &z, $type::to_le_bytes, |function, a, b| match function {
+                Function::Add => a.wrapping_add(b),
+                Function::Mul => a.wrapping_mul(b),
+                Function::Sub => a.wrapping_sub(b),
+                Function::Div if b == 0 => 0,
+                Function::Div => a.wrapping_div(b),
+                Function::Maximum => a.max(b),
+                Function::Minimum => a.min(b),
+            });
+        })*};
+    }
+    check_as! { I64: i64; U32: u32; U8: u8; }
 }
 
 #[allow(clippy::too_many_arguments)] // Two operands, and how their type is written and computed.
